@@ -1,0 +1,3 @@
+"""
+Judge a backend for anarchon, clause by clause.
+"""

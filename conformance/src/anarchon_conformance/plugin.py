@@ -1,0 +1,3 @@
+"""
+Load the conformance kit into pytest.
+"""

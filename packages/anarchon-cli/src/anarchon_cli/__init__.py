@@ -1,0 +1,3 @@
+"""
+Run a scheduler and read its history from a shell.
+"""

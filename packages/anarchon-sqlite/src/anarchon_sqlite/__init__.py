@@ -1,0 +1,3 @@
+"""
+Keep anarchon's runs in one SQLite file.
+"""

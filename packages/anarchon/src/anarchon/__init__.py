@@ -1,0 +1,3 @@
+"""
+Schedule jobs on every instance of a service, and run each slot once.
+"""
