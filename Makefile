@@ -1,0 +1,68 @@
+# Everything that is done here more than once. The syntax is that of GNU make 3.81, which macOS has.
+#
+#   make test                       from a fresh clone: makes .venv, installs, runs the whole suite
+#   make test PYTHON=/path/python   with a Python of your choice (after `make clean`, if .venv is there)
+#   make test ARGS="-k slots"       pass arguments on to pytest
+
+PY := .venv/bin/python
+STAMP := .venv/.installed
+DISTRIBUTIONS := packages/anarchon packages/anarchon-sqlite packages/anarchon-cli conformance
+PROJECTS := $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
+EDITABLE := $(addprefix -e ./,$(DISTRIBUTIONS))
+VERSION := packages/anarchon/src/anarchon/_version.py
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+ARGS ?=
+
+.PHONY: help setup demo test lint format types cover conform bench build wheels ci clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## Make .venv with every distribution and the tools (the others do it by themselves)
+
+$(STAMP): requirements-dev.txt $(PROJECTS) $(VERSION)
+	@PYTHON="$(PYTHON)" sh tools/make_venv.sh .venv
+	@echo "Installing the distributions and the tools into .venv (once; a minute or two)."
+	@$(PIP) -r requirements-dev.txt
+	@$(PIP) --no-build-isolation $(EDITABLE)
+	@touch $(STAMP)
+
+demo: $(STAMP) ## Show three processes that share a schedule, one of them killed (about half a minute)
+	@$(PY) examples/demo/run.py $(ARGS)
+
+test: $(STAMP) ## Run the whole suite, then the conformance kit on every backend
+	@$(PY) tools/suite.py $(ARGS)
+
+lint: $(STAMP) ## Check style and layout
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+format: $(STAMP) ## Mend what the style checks can mend by themselves
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+types: $(STAMP) ## Check the types, strictly
+	@$(PY) tools/check_types.py
+
+cover: $(STAMP) ## Measure the core's branch coverage; fails below the bound
+	@$(PY) tools/measure_coverage.py $(ARGS)
+
+conform: $(STAMP) ## Run only the conformance kit, on every backend
+	@$(PY) tools/suite.py --only kit $(ARGS)
+
+bench: $(STAMP) ## Run the benchmarks
+	@$(PY) bench/run.py $(ARGS)
+
+build: $(STAMP) ## Build a wheel and a source archive of every distribution into dist/
+	@rm -rf dist
+	@.venv/bin/hatch build --all
+
+wheels: build ## Install the wheels into clean environments and try them there
+	@$(PY) tools/check_wheels.py $(ARGS)
+
+ci: ## Run what continuous integration runs
+	@.ci/run
+
+clean: ## Remove .venv, dist/ and every cache
+	@rm -rf .venv dist reports .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage .coverage.*
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

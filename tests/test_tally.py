@@ -1,0 +1,63 @@
+"""
+The closing line counts what pytest's own files say.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tally import Tally, count
+
+
+@pytest.fixture
+def junit(pytester: pytest.Pytester) -> Path:
+    """
+    Run one test of each outcome for real, and give the file that pytest writes.
+    """
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_pass(): pass
+        def test_fail(): raise AssertionError
+        def test_skip(): pytest.importorskip("no_such_module_anywhere")
+        def test_na(record_property):
+            record_property("outcome", "n/a")
+            pytest.importorskip("no_such_module_anywhere")
+        @pytest.fixture
+        def broken(): raise RuntimeError
+        def test_error(broken): pass
+        """
+    )
+    path = pytester.path / "junit.xml"
+    pytester.runpytest_subprocess(f"--junitxml={path}", "-p", "no:cacheprovider")
+    return path
+
+
+def test_each_outcome_counts_once(junit: Path) -> None:
+    """
+    A failure and an error are failures, a clause that does not apply is no skip, and a skip is named.
+    """
+    tally = count(junit)
+
+    assert Tally(passed=1, failed=2, skipped=1, not_applicable=1, skips=tally.skips) == tally
+    assert "1 passed, 2 failed, 1 skipped" == tally.closing_line()
+    assert "test_skip" in tally.skips[0]
+
+
+def test_missing_file_counts_nothing(tmp_path: Path) -> None:
+    """
+    A run that died before it could write its file has no outcomes; its exit status tells.
+    """
+    assert Tally() == count(tmp_path / "never-written.xml")
+
+
+def test_cut_off_file_counts_nothing(tmp_path: Path) -> None:
+    """
+    A file that was cut off in mid-write is no proof of anything.
+    """
+    path = tmp_path / "half.xml"
+    path.write_text("<testsuites><testsuite><testcase", encoding="utf-8")
+
+    assert Tally() == count(path)

@@ -1,0 +1,116 @@
+"""
+Run the whole suite: the quick tests in parallel, the slow ones alone, then the kit on every backend installed.
+
+Every step runs, whatever became of those before it. The last line has the form `N passed, N failed, N skipped`; a step that
+ended badly without a failed test counts as one failure, and under CI=true a skipped test counts as a failure too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+from tally import Tally, count
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "reports"
+NO_TEST_COLLECTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """
+    One run of pytest. `may_be_empty` is for a step of which a selection (`-k`) may leave nothing.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    may_be_empty: bool = False
+
+    @property
+    def junit(self) -> Path:
+        """
+        Where this step's outcomes go.
+        """
+        return REPORTS / f"{self.name}.xml"
+
+
+def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
+    """
+    Name the runs, in their order.
+    """
+    selection = bool(extra)
+    if only in (None, "quick"):
+        yield Step(
+            name="quick",
+            arguments=("-n", "auto", "--dist", "worksteal", "-m", "not slow", *extra),
+            may_be_empty=selection,
+        )
+    if only in (None, "slow"):
+        yield Step(name="slow", arguments=("-m", "slow", *extra), may_be_empty=selection)
+    if only == "kit" or (only is None and not selection):
+        for backend in sorted({point.name for point in entry_points(group="anarchon.conformance")}):
+            yield Step(
+                name=f"kit-{backend}",
+                arguments=("--pyargs", "anarchon_conformance", f"--anarchon-backend={backend}", *extra),
+                may_be_empty=selection,
+            )
+
+
+def run(step: Step) -> Tally:
+    """
+    Run one step in a process of its own, with its output in plain sight.
+    """
+    command = [sys.executable, "-m", "pytest", f"--junitxml={step.junit}", *step.arguments]
+    print(f"\n--- {step.name}: pytest {' '.join(step.arguments)}", flush=True)
+    begun = time.monotonic()
+    status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    tally = count(step.junit)
+    if status == NO_TEST_COLLECTED and step.may_be_empty:
+        status = 0
+    if status and not tally.failed:
+        print(f"{step.name} ended with status {status} though no test failed: counted as one failure.")
+        tally = replace(tally, failed=1)
+    print(f"--- {step.name}: {tally.closing_line()} in {time.monotonic() - begun:.0f} s", flush=True)
+    return tally
+
+
+def main() -> int:
+    """
+    Run the steps, add up, and end with 1 if anything failed.
+    """
+    parser = argparse.ArgumentParser(description="Run the whole suite.")
+    parser.add_argument("--only", choices=("quick", "slow", "kit"), help="run one part alone")
+    options, extra = parser.parse_known_args()
+    print(
+        f"anarchon {version('anarchon')} on Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
+        f"SQLite {sqlite3.sqlite_version}, pytest {version('pytest')}",
+        flush=True,
+    )
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    results = {step.name: run(step) for step in steps(options.only, extra)}
+    total = sum(results.values(), Tally())
+    print()
+    for name, tally in results.items():
+        beside = f", {tally.not_applicable} not applicable" if tally.not_applicable else ""
+        print(f"{name:18} {tally.closing_line()}{beside}")
+    for skip in total.skips:
+        print(f"skipped: {skip}")
+    if total.skipped and os.environ.get("CI") == "true":
+        print("A skipped test proves nothing, so it fails here (CI=true).")
+    print(total.closing_line())
+    return int(bool(total.failed) or (bool(total.skipped) and os.environ.get("CI") == "true"))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""
+Count the outcomes that pytest wrote into JUnit files.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NOT_APPLICABLE = "n/a"
+"""
+The outcome that the kit notes on a clause whose capability a backend does not declare: no skip of ours.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """
+    How many tests ended how.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    not_applicable: int = 0
+    skips: tuple[str, ...] = field(default=())
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            passed=self.passed + other.passed,
+            failed=self.failed + other.failed,
+            skipped=self.skipped + other.skipped,
+            not_applicable=self.not_applicable + other.not_applicable,
+            skips=self.skips + other.skips,
+        )
+
+    def closing_line(self) -> str:
+        """
+        Say the three numbers in the form that readers and scripts look for.
+        """
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def count(junit: Path) -> Tally:
+    """
+    Count one JUnit file. A file that is not there, or is cut off, counts nothing: its run ended badly, and says so.
+    """
+    try:
+        root = ET.parse(junit).getroot()
+    except (FileNotFoundError, ET.ParseError):
+        return Tally()
+    return sum((_outcome(case) for case in root.iter("testcase")), Tally())
+
+
+def _outcome(case: ET.Element) -> Tally:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return Tally(failed=1)
+    skipped = case.find("skipped")
+    if skipped is None:
+        return Tally(passed=1)
+    noted = {prop.get("value") for prop in case.iter("property")}
+    if NOT_APPLICABLE in noted:
+        return Tally(not_applicable=1)
+    name = f"{case.get('classname')}::{case.get('name')}: {skipped.get('message')}"
+    return Tally(skipped=1, skips=(name,))
