@@ -42,7 +42,7 @@ format: $(STAMP) ## Mend what the style checks can mend by themselves
 	@$(PY) -m ruff format .
 
 types: $(STAMP) ## Check the types, strictly
-	@$(PY) tools/check_types.py
+	@$(PY) -m mypy
 
 cover: $(STAMP) ## Measure the core's branch coverage; fails below the bound
 	@$(PY) tools/measure_coverage.py $(ARGS)

@@ -1,8 +1,9 @@
 """
 Run the whole suite: the quick tests in parallel, the slow ones alone, then the kit on every backend installed.
 
-Every step runs, whatever became of those before it. The last line has the form `N passed, N failed, N skipped`; a step that
-ended badly without a failed test counts as one failure, and under CI=true a skipped test counts as a failure too.
+Every step runs, whatever became of those before it. The last line has the form
+`N passed, N failed, N skipped`; a step that ended badly without a failed test counts as one
+failure, and under CI=true a skipped test counts as a failure too.
 """
 
 from __future__ import annotations
@@ -62,7 +63,12 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
         for backend in sorted({point.name for point in entry_points(group="anarchon.conformance")}):
             yield Step(
                 name=f"kit-{backend}",
-                arguments=("--pyargs", "anarchon_conformance", f"--anarchon-backend={backend}", *extra),
+                arguments=(
+                    "--pyargs",
+                    "anarchon_conformance",
+                    f"--anarchon-backend={backend}",
+                    *extra,
+                ),
                 may_be_empty=selection,
             )
 
@@ -79,9 +85,13 @@ def run(step: Step) -> Tally:
     if status == NO_TEST_COLLECTED and step.may_be_empty:
         status = 0
     if status and not tally.failed:
-        print(f"{step.name} ended with status {status} though no test failed: counted as one failure.")
+        print(
+            f"{step.name} ended with status {status} though no test failed: counted as one failure."
+        )
         tally = replace(tally, failed=1)
-    print(f"--- {step.name}: {tally.closing_line()} in {time.monotonic() - begun:.0f} s", flush=True)
+    print(
+        f"--- {step.name}: {tally.closing_line()} in {time.monotonic() - begun:.0f} s", flush=True
+    )
     return tally
 
 
@@ -93,8 +103,8 @@ def main() -> int:
     parser.add_argument("--only", choices=("quick", "slow", "kit"), help="run one part alone")
     options, extra = parser.parse_known_args()
     print(
-        f"anarchon {version('anarchon')} on Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
-        f"SQLite {sqlite3.sqlite_version}, pytest {version('pytest')}",
+        f"anarchon {version('anarchon')} on Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}, SQLite {sqlite3.sqlite_version}, pytest {version('pytest')}",
         flush=True,
     )
     shutil.rmtree(REPORTS, ignore_errors=True)

@@ -1,0 +1,123 @@
+"""
+Read Markdown files: their links, their headings and the Python in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w-]*)")
+_LINK = re.compile(
+    r"(?<!\!)\[[^\]\n]+\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)|\!\[[^\]\n]*\]\((?P<image>[^)\s]+)\)"
+)
+_EXEMPT = re.compile(r"<!-- no-run: (?P<reason>[^>]{8,}) -->")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """
+    One fenced block. `exempt` is the reason why it is not run, from a `<!-- no-run: reason -->` on the line before it.
+    """
+
+    path: Path
+    line: int
+    language: str
+    code: str
+    exempt: str | None
+
+
+def blocks(path: Path, text: str) -> Iterator[Block]:
+    """
+    Give the fenced blocks of a file in their order.
+    """
+    opened: tuple[int, str, str, str | None] | None = None
+    code: list[str] = []
+    last = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = _FENCE.match(line)
+        if opened is None:
+            if fence is not None:
+                exempt = _EXEMPT.search(last)
+                opened = (
+                    number,
+                    fence["ticks"],
+                    fence["language"],
+                    exempt["reason"] if exempt else None,
+                )
+                code = []
+        elif fence is not None and not fence["language"] and fence["ticks"] == opened[1]:
+            yield Block(
+                path=path,
+                line=opened[0],
+                language=opened[2],
+                code="\n".join(code) + "\n",
+                exempt=opened[3],
+            )
+            opened = None
+        else:
+            code.append(line)
+        last = line if line.strip() else last
+
+
+def without_blocks(text: str) -> str:
+    """
+    Give the prose alone, with every line in its place.
+    """
+    kept, inside = [], False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            inside = not inside
+            kept.append("")
+        else:
+            kept.append("" if inside else line)
+    return "\n".join(kept)
+
+
+def links(text: str) -> Iterator[tuple[int, str]]:
+    """
+    Give each link's line and target.
+    """
+    for number, line in enumerate(without_blocks(text).splitlines(), 1):
+        for match in _LINK.finditer(re.sub(r"`[^`]*`", "", line)):
+            yield number, match["target"] or match["image"]
+
+
+def anchors(text: str) -> set[str]:
+    """
+    Name the headings as a renderer does: lower case, words joined by hyphens, a number after a repeated one.
+    """
+    found: set[str] = set()
+    for line in without_blocks(text).splitlines():
+        if heading := re.match(r"#{1,6} +(.*?)\s*#*$", line):
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).lower()
+            plain = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+            name, repeat = plain, 0
+            while name in found:
+                repeat += 1
+                name = f"{plain}-{repeat}"
+            found.add(name)
+        found.update(re.findall(r'<a (?:id|name)="([^"]+)"', line))
+    return found
+
+
+def dead_links(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """
+    Give the links of a file that lead nowhere in the repository. Addresses of other sites are not asked for.
+    """
+    for number, target in links(text):
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        place = (path.parent / unquote(file)).resolve() if file else path
+        if not place.exists():
+            yield number, f"{target}: there is no such file"
+        elif (
+            anchor
+            and place.suffix == ".md"
+            and anchor not in anchors(place.read_text(encoding="utf-8"))
+        ):
+            yield number, f"{target}: the file has no such heading"
