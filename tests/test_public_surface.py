@@ -54,20 +54,15 @@ def defined(path: Path) -> set[str]:
             names.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
-        elif (
-            isinstance(node, ast.ImportFrom)
-            and path.name == "__init__.py"
-            and node.module != "__future__"
-        ):
-            if node.level or (node.module or "").startswith("anarchon"):
-                names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and path.name == "__init__.py" and is_ours(node):
+            names.update(alias.asname or alias.name for alias in node.names)
     return {name for name in names if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(("name", "path"), list(public_modules()))
 def test_all_is_what_is_public(name: str, path: Path) -> None:
     """
-    `__all__` has every public name, no other, none twice. (Its order is ruff's, RUF022.)
+    `__all__` has every public name, no other, and none twice; ruff checks their order.
     """
     listed = list(getattr(importlib.import_module(name), "__all__", []))
     ours = [entry for entry in listed if entry != "__version__"]
