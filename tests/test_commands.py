@@ -4,11 +4,13 @@ The repository's own commands do not deceive: no broken Python is chosen, no emp
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import closing
+import prose
 import pytest
 import pythons
 import repository
@@ -149,3 +151,28 @@ def test_measured_tests_do_not_count_twice(tmp_path: Path) -> None:
     tally = closing.total(sorted(tmp_path.glob("*.xml")), gates_failed=0, suite_status=0)
 
     assert 1 == tally.passed
+
+
+def test_every_script_of_the_makefile_exists() -> None:
+    """
+    A target that calls a script which is not there is a promise that fails on a newcomer.
+    """
+    makefile = (repository.ROOT / "Makefile").read_text(encoding="utf-8")
+    scripts = re.findall(r"\S+/\S+\.(?:py|sh)\b", makefile)
+
+    assert len(scripts) > 4
+    assert [] == [name for name in scripts if not (repository.ROOT / name).is_file()]
+
+
+def test_readme_names_two_commands() -> None:
+    """
+    The first visit takes exactly two commands, and the Makefile has both.
+    """
+    text = (repository.ROOT / "README.md").read_text(encoding="utf-8")
+    consoles = [
+        block.code for block in prose.blocks(Path("README.md"), text) if block.language == "console"
+    ]
+    makefile = (repository.ROOT / "Makefile").read_text(encoding="utf-8")
+
+    assert ["$ make demo\n$ make test\n"] == consoles
+    assert all(f"\n{target}: " in makefile for target in ("demo", "test"))
