@@ -42,12 +42,13 @@ def is_ours(node: ast.ImportFrom) -> bool:
     return bool(node.level) or (node.module or "").startswith("anarchon")
 
 
-def is_type_variable(value: ast.expr) -> bool:
+def is_device(value: ast.expr) -> bool:
     """
-    Tell whether an assignment makes a type variable, which is a device of the annotations around it.
+    Tell whether an assignment makes a type variable or a logger, which serve the module they stand in.
     """
-    made = value.func if isinstance(value, ast.Call) else None
-    return isinstance(made, ast.Name) and made.id in {"TypeVar", "ParamSpec"}
+    if not isinstance(value, ast.Call):
+        return False
+    return ast.unparse(value.func) in {"TypeVar", "ParamSpec", "logging.getLogger"}
 
 
 def defined(path: Path) -> set[str]:
@@ -58,7 +59,7 @@ def defined(path: Path) -> set[str]:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
-        elif isinstance(node, ast.Assign) and not is_type_variable(node.value):
+        elif isinstance(node, ast.Assign) and not is_device(node.value):
             names.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)

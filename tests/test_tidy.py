@@ -15,7 +15,7 @@ Rule = Callable[[str], Iterator[tidy.Finding]]
 
 CORE = repository.ROOT / "packages/anarchon/src/anarchon"
 KIT = repository.ROOT / "conformance/src/anarchon_conformance"
-TEXT = (".md", ".py", ".pyi", ".sh", ".toml", ".txt", ".yml", ".yaml", ".sql", ".ini", ".json", "")
+TEXT = (".md", ".py", ".pyi", ".sh", ".toml", ".txt", ".yml", ".yaml", ".sql", ".ini", "")
 
 
 def python_files() -> list[Path]:
