@@ -1,0 +1,124 @@
+"""
+Run the tests of a clause without pytest: for the kit's own tests, and a backend's mutants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pkgutil
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import packages_distributions, version
+from types import MappingProxyType
+from typing import Any
+
+import anarchon_conformance
+from anarchon_conformance.clauses import CLAUSES
+from anarchon_conformance.harness import Bench
+from anarchon_conformance.marking import clause_of
+from anarchon_conformance.profile import BackendProfile
+
+__all__ = ["ClauseRun", "call", "prepare", "run_clause", "tests_by_clause"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClauseRun:
+    """
+    What became of one clause: ``passed``, ``failed`` or ``n/a``.
+
+    ``reason`` says why it does not apply, or shows the traceback of what failed.
+    """
+
+    clause: str
+    outcome: str
+    reason: str = ""
+
+
+@cache
+def tests_by_clause() -> Mapping[str, tuple[Callable[..., Any], ...]]:
+    """
+    Find every test of the kit, by the clause that it checks.
+    """
+    found: dict[str, list[Callable[..., Any]]] = {clause: [] for clause in CLAUSES}
+    for module in pkgutil.iter_modules(anarchon_conformance.__path__):
+        if not module.name.startswith("test_"):
+            continue
+        names = vars(import_module(f"anarchon_conformance.{module.name}"))
+        for name, test in names.items():
+            if name.startswith("test_") and (clause := clause_of(test)) is not None:
+                found[clause].append(test)
+    return MappingProxyType({clause: tuple(tests) for clause, tests in found.items()})
+
+
+def prepare(profile: BackendProfile) -> Bench:
+    """
+    Open a backend once to hear what it declares.
+    """
+
+    async def look() -> Bench:
+        async with profile.open("kit-look") as backend:
+            told = profile.service
+            service = backend.service if told is None else told if isinstance(told, str) else told()
+            return Bench(
+                profile=profile,
+                capabilities=backend.capabilities,
+                service=service,
+                distribution=_distribution(type(backend)),
+            )
+
+    return asyncio.run(look())
+
+
+def call(test: Callable[..., Any], bench: Bench, arguments: Mapping[str, Any]) -> None:
+    """
+    Call a test of the kit; an async one on an event loop of its own, and for so long.
+
+    Raises:
+        TimeoutError: The test has not ended; something in the backend hangs.
+    """
+    if not inspect.iscoroutinefunction(test):
+        test(**arguments)
+        return
+
+    async def bounded() -> None:
+        async with asyncio.timeout(2 * bench.patience_ms / 1_000):
+            await test(**arguments)
+
+    asyncio.run(bounded())
+
+
+def run_clause(profile: BackendProfile, clause_id: str) -> ClauseRun:
+    """
+    Run all tests of one clause against a backend.
+    """
+    bench = prepare(profile)
+    lacking = bench.missing(clause_id)
+    if lacking is not None:
+        return ClauseRun(clause=clause_id, outcome="n/a", reason=lacking)
+    for test in tests_by_clause()[clause_id]:
+        offered: dict[str, Any] = {"bench": bench, "record_property": _forget}
+        wanted = {name: offered[name] for name in inspect.signature(test).parameters}
+        try:
+            call(test, bench, wanted)
+        except Exception:  # noqa: BLE001 - whatever a broken backend raises is the finding
+            return ClauseRun(clause=clause_id, outcome="failed", reason=traceback.format_exc())
+    return ClauseRun(clause=clause_id, outcome="passed")
+
+
+def _forget(name: str, value: object) -> None:
+    """
+    Stand in for pytest's record_property, where nobody reads the figures.
+    """
+
+
+def _distribution(backend: type) -> str:
+    """
+    Name the distribution that a backend came with, and its version.
+    """
+    module = backend.__module__.partition(".")[0]
+    names = packages_distributions().get(module, [])
+    return f"{names[0]} {version(names[0])}" if names else f"{module} (not installed)"
