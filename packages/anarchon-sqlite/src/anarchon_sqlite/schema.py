@@ -1,0 +1,164 @@
+"""
+The tables, and how a file comes to have them: versioned steps under the write lock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from anarchon.backend import PROTOCOL_VERSION
+from anarchon.errors import ProtocolVersionError, ServerTooOldError, StoreRefusedError
+
+from anarchon_sqlite.hop import BUSY_TIMEOUT_MS, Ticket, insist, write_transaction
+from anarchon_sqlite.options import Synchronous
+from anarchon_sqlite.place import check_place
+from anarchon_sqlite.statements import Statements
+
+__all__ = ["SCHEMA_VERSION", "SQLITE_MIN", "check_sqlite_version", "connect", "prepare"]
+
+SCHEMA_VERSION = 1
+"""
+The schema that this code reads and writes.
+"""
+
+SQLITE_MIN = (3, 35, 0)
+"""
+The oldest SQLite that is supported: upserts, WITHOUT ROWID and write-ahead logging as they are used here.
+"""
+
+_FIRST = (
+    # What decides about a job. One row a job, which is never pruned: `high` protects its slots.
+    """
+    CREATE TABLE {prefix}_jobs (
+        job TEXT NOT NULL PRIMARY KEY,
+        high INTEGER,
+        live_slot INTEGER,
+        live_attempt INTEGER,
+        live_token TEXT,
+        live_instance_id TEXT,
+        live_lease_ms INTEGER,
+        live_lease_until_ms INTEGER,
+        live_lease_clock TEXT,
+        live_crashes INTEGER,
+        live_previous_high INTEGER,
+        skip_slot INTEGER,
+        skip_token TEXT,
+        skip_previous_high INTEGER,
+        fingerprint TEXT,
+        zone_digests TEXT,
+        since_ms INTEGER,
+        records INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    # The history: one row an attempt.
+    """
+    CREATE TABLE {prefix}_runs (
+        job TEXT NOT NULL,
+        slot INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        instance_id TEXT NOT NULL,
+        status TEXT NOT NULL,
+        reason TEXT,
+        claimed_ms INTEGER NOT NULL,
+        started_ms INTEGER,
+        finished_ms INTEGER,
+        error TEXT,
+        PRIMARY KEY (job, slot, attempt)
+    ) WITHOUT ROWID
+    """,
+    # For the history of all jobs, and for pruning by age.
+    "CREATE INDEX {prefix}_runs_by_slot ON {prefix}_runs (slot DESC, job, attempt DESC)",
+)
+
+# Step n leads from schema n to schema n + 1. A step that a release has carried is never edited.
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+
+
+def check_sqlite_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
+    """
+    Refuse an SQLite that is too old.
+
+    Raises:
+        ServerTooOldError: With the version that was found, and the one that is needed.
+    """
+    if version < SQLITE_MIN:
+        found, needed = (".".join(map(str, numbers)) for numbers in (version, SQLITE_MIN))
+        msg = f"this Python carries SQLite {found}; SQLite {needed} or newer is needed"
+        raise ServerTooOldError(msg)
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """
+    Open one connection to the file, whose transactions are begun by hand.
+
+    Raises:
+        StoreRefusedError: The file lies where SQLite cannot be shared.
+    """
+    check_place(path)
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1_000, isolation_level=None)
+
+
+def prepare(
+    raw: sqlite3.Connection,
+    ticket: Ticket,
+    *,
+    statements: Statements,
+    synchronous: Synchronous,
+    path: str,
+) -> None:
+    """
+    Set the connection up, and give the file the tables that it lacks.
+
+    Many processes may do this at once. It takes the write lock, so that a file that
+    cannot be written is noticed now and not at the first claim.
+
+    Raises:
+        StoreRefusedError: Write-ahead logging does not take here.
+
+        ProtocolVersionError: The file is of a newer schema or another protocol.
+    """
+    mode = insist(ticket, lambda: raw.execute("PRAGMA journal_mode = WAL").fetchall())[0][0]
+    if mode != "wal":
+        msg = (
+            f"SQLite file {path}: write-ahead logging does not take here (SQLite stays at journal mode {mode!r});"
+            " it needs a local file system that lets processes share memory"
+        )
+        raise StoreRefusedError(msg)
+    raw.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
+    write_transaction(raw, ticket, lambda: _migrate(raw, statements, path))
+
+
+def _migrate(raw: sqlite3.Connection, statements: Statements, path: str) -> None:
+    """
+    Take the steps that the file lacks, in one transaction.
+    """
+    prefix = statements.prefix
+    raw.execute(
+        f"CREATE TABLE IF NOT EXISTS {prefix}_meta (key TEXT NOT NULL PRIMARY KEY, value TEXT) WITHOUT ROWID"
+    )
+    version = _meta(raw, statements, "schema_version") or 0
+    protocol = _meta(raw, statements, "protocol_version")
+    if version > SCHEMA_VERSION:
+        msg = (
+            f"SQLite file {path}: the tables of prefix {prefix!r} are of schema {version}, written by a newer"
+            f" anarchon-sqlite; this one knows schemas up to {SCHEMA_VERSION}"
+        )
+        raise ProtocolVersionError(msg)
+    if protocol not in (None, PROTOCOL_VERSION):
+        msg = (
+            f"SQLite file {path}: the tables of prefix {prefix!r} speak protocol {protocol};"
+            f" this anarchon-sqlite speaks {PROTOCOL_VERSION}"
+        )
+        raise ProtocolVersionError(msg)
+    for step in _STEPS[version:]:
+        for statement in step:
+            raw.execute(statement.format(prefix=prefix))
+    if version < SCHEMA_VERSION:
+        raw.execute(statements.write_meta, ("schema_version", str(SCHEMA_VERSION)))
+        raw.execute(statements.write_meta, ("protocol_version", str(PROTOCOL_VERSION)))
+
+
+def _meta(raw: sqlite3.Connection, statements: Statements, key: str) -> int | None:
+    found = raw.execute(statements.read_meta, (key,)).fetchall()
+    return int(found[0][0]) if found else None
