@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tally import Tally, count
+from tally import Tally, count, note_failure
 
 
 @pytest.fixture
@@ -61,3 +61,15 @@ def test_cut_off_file_counts_nothing(tmp_path: Path) -> None:
     path.write_text("<testsuites><testsuite><testcase", encoding="utf-8")
 
     assert Tally() == count(path)
+
+
+def test_noted_failure_counts_again(tmp_path: Path) -> None:
+    """
+    A step that died is one failure in its own sum and in every later one.
+    """
+    path = tmp_path / "reports/step-status.xml"
+
+    noted = note_failure(path, "step ended with 3")
+
+    assert Tally(failed=1) == noted
+    assert noted == count(path)

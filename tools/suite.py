@@ -17,11 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
-from tally import Tally, count
+from tally import Tally, count, note_failure
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "reports"
@@ -85,10 +85,10 @@ def run(step: Step) -> Tally:
     if status == NO_TEST_COLLECTED and step.may_be_empty:
         status = 0
     if status and not tally.failed:
-        print(
-            f"{step.name} ended with status {status} though no test failed: counted as one failure."
+        print(f"{step.name} ended with status {status} though no test failed: one failure.")
+        tally += note_failure(
+            REPORTS / f"{step.name}-status.xml", f"{step.name} ended with {status}"
         )
-        tally = replace(tally, failed=1)
     print(
         f"--- {step.name}: {tally.closing_line()} in {time.monotonic() - begun:.0f} s", flush=True
     )
