@@ -5,7 +5,8 @@ The rules of all zones are then part of an application's lock file, and every
 instance of one build agrees on them. A system's own files are as old as its
 image, so that two instances might compute two different slots for one run.
 The environment variable ANARCHON_TZ=system chooses them all the same, for
-those who keep them alike on all machines; it is read once a process.
+those who keep them alike on all machines: then zones are found as the module
+zoneinfo finds them, on PYTHONTZPATH first. It is read once a process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots.segments import DAY_S, Zone
@@ -72,13 +73,12 @@ def zone(key: str) -> Zone:
     Return the zone of a key that check_key() has allowed.
 
     Raises:
-        InvalidScheduleError: The system's files were chosen, and they lack
-            this zone; or ANARCHON_TZ has an unknown value.
+        InvalidScheduleError: ANARCHON_TZ has an unknown value.
     """
     from_system = _from_system()
     if key in UTC_KEYS:
         return Zone(lambda _: 0)
-    rules = _system_rules(key) if from_system else _packaged_rules(key)
+    rules = ZoneInfo(key) if from_system else _packaged_rules(key)
 
     def offset_at(instant: int) -> int:
         # Two days before the end of time is early enough for every local reading to be a date.
@@ -112,16 +112,6 @@ def _packaged_rules(key: str) -> ZoneInfo:
     resource = importlib.resources.files("tzdata").joinpath("zoneinfo", *key.split("/"))
     with resource.open("rb") as file:
         return ZoneInfo.from_file(file, key=key)
-
-
-def _system_rules(key: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(key)
-    except ZoneInfoNotFoundError:
-        raise InvalidScheduleError(
-            f"The system's files have no time zone {key!r}, and {_SWITCH}=system asks for them. "
-            "Update them, or unset the variable to take the zones from the tzdata distribution.",
-        ) from None
 
 
 def _near(key: str) -> list[str]:
