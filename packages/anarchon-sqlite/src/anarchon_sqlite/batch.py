@@ -125,11 +125,15 @@ class Operation(Generic[Request, Answer]):
     Args:
         decide: The core's decision. A View finds the record of an attempt.
 
+        writes: Whether the request will certainly change something, so that it need
+            not be decided before the lock is there. A guess: False is never wrong.
+
         started_ms: What the request says of the handler's start, if it is to be
             written down without closing the record.
     """
 
     decide: Callable[[View, JobState | None, Request, Now], Change[Answer]]
+    writes: Callable[[JobState | None, Request, Now], bool]
     started_ms: Callable[[Request, Answer, Now], int | None] | None = None
 
 
@@ -156,18 +160,46 @@ def _started_ms(request: RenewRequest, answer: RenewAnswer, now: Now) -> int | N
     return started_ms_of(request.started_ago_ms, now) if answer.held else None
 
 
+def _new_claim(state: JobState | None, request: ClaimRequest, now: Now) -> bool:
+    """
+    See the common case: the first claim of a slot that is due, and nothing in its way.
+    """
+    if state is not None and (
+        state.live is not None or (state.high is not None and request.slot <= state.high)
+    ):
+        return False
+    return (
+        request.attempt == 1
+        and request.slot <= now.wall_ms
+        and request.max_lateness_ms is None
+        and (request.not_after_ms is None or now.wall_ms <= request.not_after_ms)
+    )
+
+
+def _own(
+    state: JobState | None, request: RenewRequest | FinishRequest | ReleaseRequest, _now: Now
+) -> bool:
+    """
+    See the common case: the run is the caller's.
+    """
+    live = None if state is None else state.live
+    return live is not None and live.token == request.token
+
+
 CLAIM: Operation[ClaimRequest, ClaimAnswer] = Operation(
-    decide=lambda _view, state, request, now: decide_claim(state, request, now)
+    decide=lambda _view, state, request, now: decide_claim(state, request, now), writes=_new_claim
 )
 REGISTER: Operation[RegisterRequest, RegisterAnswer] = Operation(
-    decide=lambda _view, state, request, now: decide_register(state, request, now)
+    decide=lambda _view, state, request, now: decide_register(state, request, now),
+    writes=lambda state, _request, _now: state is None,
 )
 RENEW: Operation[RenewRequest, RenewAnswer] = Operation(
     decide=lambda _view, state, request, now: decide_renewal(state, request, now),
+    writes=_own,
     started_ms=_started_ms,
 )
-FINISH: Operation[FinishRequest, CloseAnswer] = Operation(decide=_finish)
-RELEASE: Operation[ReleaseRequest, CloseAnswer] = Operation(decide=_release)
+FINISH: Operation[FinishRequest, CloseAnswer] = Operation(decide=_finish, writes=_own)
+RELEASE: Operation[ReleaseRequest, CloseAnswer] = Operation(decide=_release, writes=_own)
 
 
 def serve(
@@ -236,16 +268,17 @@ def _decide_unlocked(
     rest: list[tuple[int, Request]] = []
     waiting: set[str] = set()
     for index, request in items:
-        if request.job not in waiting:
+        state = states.get(request.job)
+        if request.job not in waiting and not operation.writes(state, request, now):
             try:
-                change = operation.decide(view, states.get(request.job), request, now)
+                change = operation.decide(view, state, request, now)
             except RequestError as error:
                 answers[index] = error
                 continue
             if change.state is None and not change.records:
                 answers[index] = change.answer
                 continue
-            waiting.add(request.job)
+        waiting.add(request.job)
         rest.append((index, request))
     return rest
 
