@@ -148,11 +148,11 @@ def test_times_of_a_day_are_those_of_the_fields(expression: str, data: st.DataOb
 
 def times_of(pattern: Pattern) -> list[int]:
     """
-    List the matching readings of three days around 1970-01-01.
+    List the matching readings of four days around 1970-01-01.
     """
     return [
         day * 86_400 + hour * 3_600 + minute * 60 + second
-        for day in (-1, 0, 1)
+        for day in (-1, 0, 1, 2)
         for hour in bits.values_of(pattern.hours)
         for minute in bits.values_of(pattern.minutes)
         for second in bits.values_of(pattern.seconds)

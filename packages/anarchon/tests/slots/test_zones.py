@@ -263,8 +263,15 @@ def test_change_at_the_first_second_of_a_block() -> None:
     """
     edge = 400 << 22
     for shift in (-3_600, 3_600):
-        moved = Zone(lambda instant, shift=shift: shift if instant >= edge else 0)  # type: ignore[misc]  # A default binds.
+        moved = Zone(shifted_from(edge, shift))
 
         assert Segment(edge, 401 << 22, shift, edge) == moved.at(edge)
         assert (edge, 0) == (moved.at(edge - 1).end, moved.at(edge - 1).offset)
         assert [(edge, shift)] == list(moved.changes(edge, edge + 1))
+
+
+def shifted_from(edge: int, shift: int) -> Callable[[int], int]:
+    """
+    Make the rules of a zone that leaves UTC at an instant.
+    """
+    return lambda instant: shift if instant >= edge else 0

@@ -56,11 +56,11 @@ def expanded(text: str) -> Pattern:
             reads something in it that these rules do not have.
     """
     # Importing it takes tens of milliseconds, which those who have no cron schedule need not spend.
-    from croniter import CroniterError, croniter  # type: ignore[import-untyped]  # noqa: PLC0415 - see above, and it has no types
+    import croniter  # type: ignore[import-untyped]  # noqa: PLC0415 - the reason stands above
 
     try:
-        parsed = croniter(text, 0.0, second_at_beginning=True)
-    except CroniterError as error:
+        parsed = croniter.croniter(text, 0.0, second_at_beginning=True)
+    except croniter.CroniterError as error:
         raise InvalidScheduleError(
             f"The cron expression {text!r} cannot be read: {error}."
         ) from error
