@@ -36,9 +36,10 @@ from anarchon.records import Retention, RunRecord, Status
 from anarchon_conformance.clauses import CLAUSES, NEEDS
 from anarchon_conformance.profile import BackendProfile
 
-__all__ = ["JOB", "Bench", "Instance", "World", "new_token", "only", "pause", "until"]
+__all__ = ["JOB", "Bench", "Instance", "World", "in_pieces", "new_token", "only", "pause", "until"]
 
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 JOB = "job"
 """
@@ -66,6 +67,21 @@ def only(answers: Sequence[T | BackendError]) -> T:
     if isinstance(answer, BackendError):
         raise answer
     return answer
+
+
+async def in_pieces(
+    call: Callable[[Sequence[Q]], Awaitable[Sequence[T | BackendError]]],
+    requests: Sequence[Q],
+    *,
+    size: int,
+) -> list[T | BackendError]:
+    """
+    Send any number of requests, cut into batches of a size that the backend takes.
+    """
+    answers: list[T | BackendError] = []
+    for start in range(0, len(requests), size):
+        answers += await call(requests[start : start + size])
+    return answers
 
 
 async def pause(duration_ms: float) -> None:
@@ -300,6 +316,28 @@ class Instance:
             lambda answer: answer.run is not None and answer.run.remaining_ms == 0,
             within_ms=self.bench.patience_ms,
         )
+
+    async def goes_on(self, slot: int, *, for_ms: float, attempt: int = 1, job: str = JOB) -> None:
+        """
+        Watch a run that must not be taken over, for a while, by trying to take it over.
+
+        Raises:
+            AssertionError: It could be.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + for_ms / 1_000
+        while loop.time() < end:
+            answer = await self.claim(slot, attempt=attempt + 1, job=job)
+            assert Verdict.RUNNING == answer.verdict, f"a run that goes on: {answer!r}"
+            await pause(5)
+
+    async def batch(self, requests: Sequence[ClaimRequest]) -> list[ClaimAnswer]:
+        """
+        Send any number of claims in batches, and raise the first error.
+        """
+        size = self.bench.capabilities.batch_max
+        answers = await in_pieces(self.claims, requests, size=size)
+        return [only([answer]) for answer in answers]
 
     async def renew(
         self, slot: int, token: str, *, attempt: int = 1, job: str = JOB, **options: Any

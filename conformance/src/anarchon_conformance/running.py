@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from types import MappingProxyType
 from typing import Any
 
@@ -120,5 +120,10 @@ def _distribution(backend: type) -> str:
     Name the distribution that a backend came with, and its version.
     """
     module = backend.__module__.partition(".")[0]
-    names = packages_distributions().get(module, [])
-    return f"{names[0]} {version(names[0])}" if names else f"{module} (not installed)"
+    # An editable installation does not list its modules; ours are named alike.
+    for name in (*packages_distributions().get(module, ()), module.replace("_", "-")):
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+    return f"{module} (not installed)"

@@ -8,10 +8,10 @@ import asyncio
 import threading
 from collections import Counter
 
-from anarchon.backend import ClaimRequest, Verdict
+from anarchon.backend import Verdict
 from anarchon.records import Retention, Status
 
-from anarchon_conformance.harness import JOB, Bench, World, new_token, only
+from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 
 _CLIENTS = 8
@@ -201,23 +201,3 @@ async def test_won_carries_the_previous_high(bench: Bench) -> None:
             (world.slot(1), world.slot(1)),
             (world.slot(4), world.slot(4)),
         ] == told
-
-
-async def _batch(world: World, requests: list[ClaimRequest]) -> list[Verdict]:
-    instance = await world.join()
-    return [only([answer]).verdict for answer in await instance.claims(requests)]
-
-
-@clause("BAT-4")
-async def test_one_winner_within_a_batch(bench: Bench) -> None:
-    """
-    Claims for one run that travel together are still judged one after another.
-    """
-    async with bench.world() as world:
-        instance = await world.join()
-        slot = world.slot(1)
-        requests = [instance.claim_request(slot) for _ in range(5)]
-        verdicts = await _batch(world, requests)
-
-        assert 1 == verdicts.count(Verdict.WON)
-        assert 1 == len(await instance.history(JOB))

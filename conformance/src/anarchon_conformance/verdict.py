@@ -34,6 +34,9 @@ class Outcome(StrEnum):
     MISSING = "missing"
 
 
+_AGAINST = (Outcome.FAIL, Outcome.STALE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestOutcome:
     """
@@ -79,6 +82,13 @@ class Certificate:
     conforms: bool
 
     @property
+    def failed(self) -> list[str]:
+        """
+        The clauses that count against the backend.
+        """
+        return [result.clause.id for result in self.results if result.outcome in _AGAINST]
+
+    @property
     def line(self) -> str:
         """
         The verdict in one line.
@@ -96,6 +106,8 @@ class Certificate:
             parts.append(f"{count[Outcome.NOTE]} noted")
         if count[Outcome.MISSING]:
             parts.append(f"{count[Outcome.MISSING]} not run")
+        if self.failed:
+            parts = [f"{', '.join(self.failed)}; {parts[0]}", *parts[1:]]
         return f"{self.backend}: {self.verdict} ({kind}) — {', '.join(parts)}"
 
 
@@ -176,11 +188,8 @@ def _verdict(results: Sequence[ClauseResult], *, strict: bool) -> tuple[str, boo
     Say the verdict, and whether the backend conforms. Nothing run is never a pass.
     """
     deciding = [result for result in results if strict or result.clause.level is Level.MUST]
-    failed = [
-        result.clause.id for result in results if result.outcome in (Outcome.FAIL, Outcome.STALE)
-    ]
-    if failed:
-        return f"FAILS: {', '.join(failed)}", False
+    if any(result.outcome in _AGAINST for result in results):
+        return "FAILS", False
     passed = any(result.outcome is Outcome.PASS for result in deciding)
     if not passed or any(result.outcome is Outcome.MISSING for result in deciding):
         return "INCOMPLETE", False

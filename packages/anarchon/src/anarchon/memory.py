@@ -187,6 +187,7 @@ class _Opened:
             store = MemoryStore() if retention is None else MemoryStore(retention=retention)
         self._store = store
         self._state = "unopened"
+        self._watches: set[Callable[[], None]] = set()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -220,9 +221,11 @@ class _Opened:
 
     async def close(self) -> None:
         """
-        End the backend's life; the store stays.
+        End the backend's life, and its watches; the store stays.
         """
         self._state = "closed"
+        for wake in tuple(self._watches):
+            wake()
 
     async def time(self, *, timeout_ms: int) -> int | None:  # noqa: ARG002 - memory answers at once
         """
@@ -373,7 +376,7 @@ class MemoryBackend(_Opened):
 
     async def next_hint(self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int) -> frozenset[str]:
         """
-        Wait until one of the watched runs is finished or released.
+        Wait until one of the watched runs is finished or released, or the backend is closed.
         """
         self._check()
         loop = asyncio.get_running_loop()
@@ -391,6 +394,7 @@ class MemoryBackend(_Opened):
                 loop.call_soon_threadsafe(wake)
 
         self._store.listeners.add(listen)
+        self._watches.add(wake)
         try:
             heard.update(self._already_over(runs))
             if not heard:
@@ -400,6 +404,7 @@ class MemoryBackend(_Opened):
             pass
         finally:
             self._store.listeners.discard(listen)
+            self._watches.discard(wake)
         return frozenset(heard)
 
     def _already_over(self, runs: Sequence[tuple[str, int, int]]) -> set[str]:
