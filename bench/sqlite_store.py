@@ -27,7 +27,8 @@ from typing import Any
 from anarchon.backend import ClaimRequest, FinishRequest, RenewRequest
 from anarchon.records import Status
 from anarchon_sqlite import SqliteBackend
-from anarchon_sqlite.hop import Hop, Ticket
+from anarchon_sqlite.hop import Hop
+from anarchon_sqlite.transaction import Ticket
 
 TIMEOUT_MS = 30_000
 SINGLES = 200
@@ -105,7 +106,11 @@ class Bench:
         self._sync.execute(CREATE)
         self._hop_path = folder / "hop.db"
         connect(self._hop_path, synchronous).execute(CREATE)
-        self._hop = Hop(lambda: connect(self._hop_path, synchronous))
+        self._hop = Hop(
+            str(self._hop_path),
+            connect=lambda: connect(self._hop_path, synchronous),
+            prepare=lambda _raw, _ticket: None,
+        )
         self._backend = SqliteBackend(
             folder / "claims.db", synchronous="full" if synchronous == "full" else "normal"
         )

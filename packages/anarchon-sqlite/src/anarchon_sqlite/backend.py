@@ -32,20 +32,11 @@ from anarchon.errors import (
 )
 from anarchon.records import Retention, RunRecord
 
-from anarchon_sqlite.batch import (
-    CLAIM,
-    FINISH,
-    REGISTER,
-    RELEASE,
-    RENEW,
-    Operation,
-    Session,
-    Tables,
-    serve,
-)
+from anarchon_sqlite.batch import Session, Tables, serve
 from anarchon_sqlite.clock import LeaseClock, host_clock
 from anarchon_sqlite.hints import Watch
-from anarchon_sqlite.hop import Hop, Ticket, insist
+from anarchon_sqlite.hop import Hop
+from anarchon_sqlite.operations import CLAIM, FINISH, REGISTER, RELEASE, RENEW, Operation
 from anarchon_sqlite.options import (
     DEFAULT_PREFIX,
     Synchronous,
@@ -58,6 +49,7 @@ from anarchon_sqlite.pruning import Pruning
 from anarchon_sqlite.rows import NAME_BYTES_MAX, AnyRequest, record_of
 from anarchon_sqlite.schema import check_sqlite_version, connect, prepare
 from anarchon_sqlite.statements import statements_for
+from anarchon_sqlite.transaction import Ticket, insist
 from anarchon_sqlite.trouble import store_error
 
 __all__ = ["SqliteBackend"]
@@ -343,17 +335,11 @@ class SqliteBackend:
         """
         Open a connection that is *ready* for use, or none.
         """
-        loop = asyncio.get_running_loop()
-        end = loop.time() + timeout_ms / 1_000
-        hop = Hop(partial(connect, self._path))
+        hop = Hop(self._path, connect=partial(connect, self._path), prepare=ready)
         try:
             await hop.start(timeout_ms=timeout_ms)
-            await hop.run(ready, timeout_ms=int((end - loop.time()) * 1_000))
-        except BaseException as error:
-            await hop.close()
-            if isinstance(error, sqlite3.Error):
-                raise store_error(error, self._path) from error
-            raise
+        except sqlite3.Error as error:
+            raise store_error(error, self._path) from error
         return hop
 
     async def _on(

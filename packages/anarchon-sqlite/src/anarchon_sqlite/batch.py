@@ -9,38 +9,16 @@ instance wins and all others ask. The rest is decided again under the lock.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from anarchon.backend import (
-    ClaimAnswer,
-    ClaimRequest,
-    CloseAnswer,
-    FinishRequest,
-    RegisterAnswer,
-    RegisterRequest,
-    ReleaseRequest,
-    RenewAnswer,
-    RenewRequest,
-)
+from anarchon.backend import RenewRequest
 from anarchon.errors import BackendError, RequestError, StoreRefusedError, StoreUnavailableError
-from anarchon.protocol import (
-    Change,
-    JobState,
-    Now,
-    RecordOpen,
-    RecordView,
-    decide_claim,
-    decide_finish,
-    decide_register,
-    decide_release,
-    decide_renewal,
-)
-from anarchon.protocol.closing import started_ms_of
+from anarchon.protocol import Change, JobState, Now, RecordOpen, RecordView
 
 from anarchon_sqlite.clock import LeaseClock
-from anarchon_sqlite.hop import Ticket, insist, write_transaction
+from anarchon_sqlite.operations import Operation
 from anarchon_sqlite.pruning import Pruning
 from anarchon_sqlite.rows import (
     AnyRequest,
@@ -54,20 +32,10 @@ from anarchon_sqlite.rows import (
     state_of,
 )
 from anarchon_sqlite.statements import Statements
+from anarchon_sqlite.transaction import Ticket, insist, write_transaction
 from anarchon_sqlite.trouble import store_error
 
-__all__ = [
-    "CLAIM",
-    "FINISH",
-    "PIECE_MAX",
-    "REGISTER",
-    "RELEASE",
-    "RENEW",
-    "Operation",
-    "Session",
-    "Tables",
-    "serve",
-]
+__all__ = ["PIECE_MAX", "Session", "Tables", "serve"]
 
 PIECE_MAX = 128
 """
@@ -76,7 +44,6 @@ How many items one transaction carries: some milliseconds, in which nobody else 
 
 Request = TypeVar("Request", bound=AnyRequest)
 Answer = TypeVar("Answer")
-View = Callable[[str, int, int], RecordView | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,91 +82,6 @@ class Session:
         key = (job, slot, attempt)
         found = self.raw.execute(self.tables.statements.read_record, key).fetchall()
         return record_view(found[0]) if found else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(Generic[Request, Answer]):
-    """
-    One kind of request, and how it is decided.
-
-    Args:
-        decide: The core's decision. A View finds the record of an attempt.
-
-        writes: Whether the request will certainly change something, so that it need
-            not be decided before the lock is there. A guess: False is never wrong.
-
-        started_ms: What the request says of the handler's start, if it is to be
-            written down without closing the record.
-    """
-
-    decide: Callable[[View, JobState | None, Request, Now], Change[Answer]]
-    writes: Callable[[JobState | None, Request, Now], bool]
-    started_ms: Callable[[Request, Answer, Now], int | None] | None = None
-
-
-def _finish(
-    view: View, state: JobState | None, request: FinishRequest, now: Now
-) -> Change[CloseAnswer]:
-    change = decide_finish(state, None, request, now)
-    if change.answer.accepted:
-        return change
-    # Only a repeated finish needs the record.
-    return decide_finish(state, view(request.job, request.slot, request.attempt), request, now)
-
-
-def _release(
-    view: View, state: JobState | None, request: ReleaseRequest, now: Now
-) -> Change[CloseAnswer]:
-    change = decide_release(state, None, request, now)
-    if change.answer.accepted:
-        return change
-    return decide_release(state, view(request.job, request.slot, request.attempt), request, now)
-
-
-def _started_ms(request: RenewRequest, answer: RenewAnswer, now: Now) -> int | None:
-    return started_ms_of(request.started_ago_ms, now) if answer.held else None
-
-
-def _new_claim(state: JobState | None, request: ClaimRequest, now: Now) -> bool:
-    """
-    See the common case: the first claim of a slot that is due, and nothing in its way.
-    """
-    if state is not None and (
-        state.live is not None or (state.high is not None and request.slot <= state.high)
-    ):
-        return False
-    return (
-        request.attempt == 1
-        and request.slot <= now.wall_ms
-        and request.max_lateness_ms is None
-        and (request.not_after_ms is None or now.wall_ms <= request.not_after_ms)
-    )
-
-
-def _own(
-    state: JobState | None, request: RenewRequest | FinishRequest | ReleaseRequest, _now: Now
-) -> bool:
-    """
-    See the common case: the run is the caller's.
-    """
-    live = None if state is None else state.live
-    return live is not None and live.token == request.token
-
-
-CLAIM: Operation[ClaimRequest, ClaimAnswer] = Operation(
-    decide=lambda _view, state, request, now: decide_claim(state, request, now), writes=_new_claim
-)
-REGISTER: Operation[RegisterRequest, RegisterAnswer] = Operation(
-    decide=lambda _view, state, request, now: decide_register(state, request, now),
-    writes=lambda state, _request, _now: state is None,
-)
-RENEW: Operation[RenewRequest, RenewAnswer] = Operation(
-    decide=lambda _view, state, request, now: decide_renewal(state, request, now),
-    writes=_own,
-    started_ms=_started_ms,
-)
-FINISH: Operation[FinishRequest, CloseAnswer] = Operation(decide=_finish, writes=_own)
-RELEASE: Operation[ReleaseRequest, CloseAnswer] = Operation(decide=_release, writes=_own)
 
 
 def serve(

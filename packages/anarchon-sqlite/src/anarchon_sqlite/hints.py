@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import ClassVar
 
-from anarchon_sqlite.hop import Ticket, insist
 from anarchon_sqlite.rows import Row, read_by_job
 from anarchon_sqlite.statements import Statements
+from anarchon_sqlite.transaction import Ticket, insist
 
 __all__ = ["Watch"]
 

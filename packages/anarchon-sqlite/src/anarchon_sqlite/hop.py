@@ -19,65 +19,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
 from functools import partial
-from time import sleep
 from typing import Any, Generic, TypeVar
 
 import aiosqlite
 from anarchon.errors import BackendStateError, StoreUnavailableError
 
 from anarchon_sqlite.clock import monotonic_s
-from anarchon_sqlite.trouble import is_busy
+from anarchon_sqlite.transaction import Ticket
+from anarchon_sqlite.trouble import is_broken
 
-__all__ = ["BUSY_TIMEOUT_MS", "Hop", "Ticket", "insist", "write_transaction"]
+__all__ = ["Hop"]
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT_MS = 20
-"""
-How long SQLite itself waits for a lock before it lets us look at the deadline.
-
-Its waits grow to 100 ms each and heed no interrupt; in slices of 20 ms they stay
-short, which is also fairer among processes.
-"""
-
-_PAUSE_S = 0.002
 _CLOSE_TIMEOUT_S = 1.0
-_MARGIN_S = 0.025
-
-
-class Ticket:
-    """
-    A call's right to go on: until its deadline, and while somebody waits for it.
-    """
-
-    __slots__ = ("_give_up_s", "abandoned", "timeout_ms")
-
-    def __init__(self, timeout_ms: int) -> None:
-        timeout_s = max(0, timeout_ms) / 1_000
-        self.timeout_ms = timeout_ms
-        self.abandoned = False
-        # A little early, so that the caller hears from here what was in the way.
-        self._give_up_s = monotonic_s() + timeout_s - min(_MARGIN_S, timeout_s / 5)
-
-    def check(self, cause: BaseException | None = None) -> None:
-        """
-        End the call's work if its time is over.
-
-        Raises:
-            StoreUnavailableError: It is; the transaction is rolled back.
-        """
-        if self.abandoned or monotonic_s() >= self._give_up_s:
-            why = (
-                "the call's time was over"
-                if cause is None
-                else f"another connection kept the file locked: {cause}"
-            )
-            msg = f"SQLite did not do it within {self.timeout_ms} ms: {why}"
-            raise StoreUnavailableError(msg) from cause
 
 
 class _Waiting(Generic[T]):
@@ -121,12 +81,28 @@ class Hop:
     A connection on a daemon thread of its own.
 
     Args:
-        connect: Opens the connection; it runs on the thread.
+        path: The file. Who deletes or replaces it while it is open splits the
+            instances into two camps with a winner each, so each call looks whether it
+            is still the one that was opened, and opens the other one if not.
+
+        connect: Opens a connection; it runs on the thread.
+
+        prepare: Makes a new connection usable; it runs on the thread too.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        connect: Callable[[], sqlite3.Connection],
+        prepare: Callable[[sqlite3.Connection, Ticket], None],
+    ) -> None:
+        self._path = path
         self._connect = connect
+        self._prepare = prepare
         self._raw: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._prepared = False
         self._proxy: aiosqlite.Connection | None = None
         self._waiting: set[_Waiting[Any]] = set()
         self._current: Ticket | None = None
@@ -136,15 +112,16 @@ class Hop:
 
     async def start(self, *, timeout_ms: int) -> None:
         """
-        Start the thread and open the connection on it.
+        Start the thread, and make a connection ready on it.
 
-        What *connect* raises comes out here, the thread having ended.
+        What *connect* or *prepare* raises comes out here, the thread having ended.
 
         Raises:
-            StoreUnavailableError: It was not open in time; it is closed once it is.
+            StoreUnavailableError: It was not ready in time; it is closed once it is.
         """
         proxy = self._proxy = aiosqlite.Connection(self._open, 64)
         proxy._thread.daemon = True  # noqa: SLF001 - see the module's docstring
+        end_s = monotonic_s() + timeout_ms / 1_000
         begun = asyncio.ensure_future(proxy)
         try:
             await asyncio.wait({begun}, timeout=max(0, timeout_ms) / 1_000)
@@ -162,6 +139,13 @@ class Hop:
             # once. After a failure there is nothing else to do there: it takes microseconds.
             proxy._thread.join(_CLOSE_TIMEOUT_S)  # noqa: SLF001 - the same
             raise error
+        try:
+            await self.run(
+                lambda _raw, _ticket: None, timeout_ms=int((end_s - monotonic_s()) * 1_000)
+            )
+        except BaseException:
+            await self.close()
+            raise
 
     def _too_late_to_begin(
         self, proxy: aiosqlite.Connection, begun: asyncio.Future[aiosqlite.Connection]
@@ -173,8 +157,38 @@ class Hop:
             proxy._tx.put_nowait((None, lambda: self._end(proxy, None)))  # noqa: SLF001 - see the module's docstring
 
     def _open(self) -> sqlite3.Connection:
-        self._raw = self._connect()
-        return self._raw
+        """
+        Open a connection, on the thread.
+        """
+        raw = self._connect()
+        self._file, self._prepared = _identity(self._path), False
+        with self._lock:
+            self._raw = raw
+        return raw
+
+    def _ready(self, ticket: Ticket) -> sqlite3.Connection:
+        """
+        Return a connection to the file that is there now, on the thread.
+        """
+        raw = self._raw
+        if raw is None or self._file is None or _identity(self._path) != self._file:
+            self._discard()
+            raw = self._open()
+        if not self._prepared:
+            self._prepare(raw, ticket)
+            self._prepared = True
+        return raw
+
+    def _discard(self) -> None:
+        """
+        Close the connection, on the thread.
+        """
+        with self._lock:
+            raw, self._raw = self._raw, None
+        # What SQLite says to a close concerns nobody: each transaction has ended before.
+        with contextlib.suppress(sqlite3.Error):
+            if raw is not None:
+                raw.close()
 
     async def run(self, work: Callable[[sqlite3.Connection, Ticket], T], *, timeout_ms: int) -> T:
         """
@@ -189,14 +203,14 @@ class Hop:
 
             BackendStateError: The connection is closed.
         """
-        proxy, raw = self._proxy, self._raw
-        if self._closed or proxy is None or raw is None:
+        proxy = self._proxy
+        if self._closed or proxy is None:
             msg = "this connection is closed"
             raise BackendStateError(msg)
         waiting: _Waiting[T] = _Waiting(Ticket(timeout_ms))
         timer = waiting.loop.call_later(max(0, timeout_ms) / 1_000, self._too_late, waiting)
         self._waiting.add(waiting)
-        proxy._tx.put_nowait((None, lambda: self._work(raw, waiting, work)))  # noqa: SLF001 - see the module's docstring
+        proxy._tx.put_nowait((None, lambda: self._work(waiting, work)))  # noqa: SLF001 - see the module's docstring
         try:
             return await waiting.future
         except asyncio.CancelledError:
@@ -206,12 +220,7 @@ class Hop:
             timer.cancel()
             self._waiting.discard(waiting)
 
-    def _work(
-        self,
-        raw: sqlite3.Connection,
-        waiting: _Waiting[T],
-        work: Callable[[sqlite3.Connection, Ticket], T],
-    ) -> None:
+    def _work(self, waiting: _Waiting[T], work: Callable[[sqlite3.Connection, Ticket], T]) -> None:
         """
         Do a caller's work, on the thread.
         """
@@ -223,12 +232,14 @@ class Hop:
         result, error = None, None
         try:
             ticket.check()
-            result = work(raw, ticket)
+            result = work(self._ready(ticket), ticket)
         except BaseException as caught:  # noqa: BLE001 - whatever it is belongs to the caller, not to this thread
             error = caught
         finally:
             with self._lock:
                 self._current = None
+        if isinstance(error, sqlite3.Error) and is_broken(error):
+            self._discard()
         waiting.tell(result, error)
 
     def _too_late(self, waiting: _Waiting[Any]) -> None:
@@ -271,49 +282,19 @@ class Hop:
         """
         Close the connection and let the thread end, on the thread.
         """
-        # What SQLite says to a close concerns nobody any more: each transaction has ended before.
-        with contextlib.suppress(sqlite3.Error):
-            if self._raw is not None:
-                self._raw.close()
+        self._discard()
         # On a thread without a loop aiosqlite makes no future, and so needs no loop later.
         proxy.stop()
         if last is not None:
             last.tell(None, None)
 
 
-def insist(ticket: Ticket, attempt: Callable[[], T]) -> T:
+def _identity(path: str) -> tuple[int, int] | None:
     """
-    Repeat *attempt* while somebody else holds the lock, until the ticket ends.
-
-    Raises:
-        StoreUnavailableError: The lock was held all the time.
+    Say which file a path leads to.
     """
-    while True:
-        try:
-            return attempt()
-        except sqlite3.OperationalError as error:
-            if not is_busy(error):
-                raise
-            ticket.check(error)
-            # SQLite has waited by itself most often, but not where it sees a deadlock.
-            sleep(_PAUSE_S)
-
-
-def write_transaction(raw: sqlite3.Connection, ticket: Ticket, body: Callable[[], T]) -> T:
-    """
-    Run *body* as one transaction that has the write lock from its beginning.
-
-    A deferred transaction that reads first and writes then fails at once when
-    somebody else wrote in between, whatever the busy timeout.
-    """
-    insist(ticket, lambda: raw.execute("BEGIN IMMEDIATE"))
     try:
-        result = body()
-        # A process that froze in here thaws with the lock still its own, but with a caller who has given up.
-        ticket.check()
-        raw.execute("COMMIT")
-    except BaseException:
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
-        raise
-    return result
+        found = os.stat(path)  # noqa: PTH116 - the path stays the text that the user gave
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

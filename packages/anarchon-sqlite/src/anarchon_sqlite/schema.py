@@ -9,10 +9,10 @@ import sqlite3
 from anarchon.backend import PROTOCOL_VERSION
 from anarchon.errors import ProtocolVersionError, ServerTooOldError, StoreRefusedError
 
-from anarchon_sqlite.hop import BUSY_TIMEOUT_MS, Ticket, insist, write_transaction
 from anarchon_sqlite.options import Synchronous
 from anarchon_sqlite.place import check_place
 from anarchon_sqlite.statements import Statements
+from anarchon_sqlite.transaction import BUSY_TIMEOUT_MS, Ticket, insist, write_transaction
 
 __all__ = ["SCHEMA_VERSION", "SQLITE_MIN", "check_sqlite_version", "connect", "prepare"]
 

@@ -9,7 +9,7 @@ import sqlite3
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 
-__all__ = ["is_busy", "store_error"]
+__all__ = ["is_broken", "is_busy", "store_error"]
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -21,6 +21,16 @@ _MAY_PASS = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_PROTOCOL,
+}
+
+# After these a new connection is worth a try: the old one may hold on to something that has gone.
+_BROKEN = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
 }
 
 _EXPLAINED = {
@@ -38,6 +48,13 @@ def is_busy(error: sqlite3.Error) -> bool:
     Say whether somebody else holds the lock, which waiting cures.
     """
     return _code(error) in _BUSY
+
+
+def is_broken(error: sqlite3.Error) -> bool:
+    """
+    Say whether the connection should be given up with the call.
+    """
+    return _code(error) in _BROKEN
 
 
 def store_error(error: sqlite3.Error, path: str) -> BackendError:
