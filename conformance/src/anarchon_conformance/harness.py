@@ -359,6 +359,23 @@ class Instance:
         request = FinishRequest(job=job, slot=slot, attempt=attempt, token=token, **options)
         return only(await self.backend.finish([request], timeout_ms=self.bench.timeout_ms))
 
+    async def finish_all(self, claims: Sequence[ClaimRequest]) -> None:
+        """
+        Finish, in one batch, the runs that a batch of claims has won.
+        """
+        requests = [
+            FinishRequest(
+                job=claim.job,
+                slot=claim.slot,
+                attempt=claim.attempt,
+                token=claim.token,
+                status=Status.SUCCESS,
+            )
+            for claim in claims
+        ]
+        answers = await self.backend.finish(requests, timeout_ms=self.bench.timeout_ms)
+        assert [True] * len(claims) == [only([answer]).accepted for answer in answers]
+
     async def release(
         self, slot: int, token: str, *, attempt: int = 1, job: str = JOB, **options: Any
     ) -> CloseAnswer:
