@@ -359,6 +359,20 @@ class Instance:
         request = FinishRequest(job=job, slot=slot, attempt=attempt, token=token, **options)
         return only(await self.backend.finish([request], timeout_ms=self.bench.timeout_ms))
 
+    async def let_pass(self, slots: Sequence[int], *, job: str = JOB) -> None:
+        """
+        Let many slots pass, each of which leaves a record that has ended.
+
+        Beside a run that goes on every later slot is skipped, which is the cheapest
+        way; a claim-only store finishes them.
+        """
+        size = self.bench.capabilities.batch_max
+        for start in range(0, len(slots), size):
+            requests = [self.claim_request(slot, job=job) for slot in slots[start : start + size]]
+            await self.batch(requests)
+            if not self.bench.capabilities.leases:
+                await self.finish_all(requests)
+
     async def finish_all(self, claims: Sequence[ClaimRequest]) -> None:
         """
         Finish, in one batch, the runs that a batch of claims has won.

@@ -15,7 +15,9 @@ import pytest
 if TYPE_CHECKING:
     from anarchon_conformance.session import KitSession
 
-pytest.register_assert_rewrite("anarchon_conformance.harness", "anarchon_conformance.children")
+pytest.register_assert_rewrite(
+    "anarchon_conformance.children", "anarchon_conformance.harness", "anarchon_conformance.model"
+)
 
 _KIT = Path(__file__).resolve().parent
 _NAME = "anarchon_conformance_session"

@@ -4,12 +4,11 @@ History: one record an attempt, true to the millisecond, and never more than is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from anarchon.records import Retention, RunRecord, Status, storable_error
 
-from anarchon_conformance.harness import JOB, Bench, Instance, World, new_token
+from anarchon_conformance.harness import JOB, Bench, new_token
 from anarchon_conformance.marking import clause
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -17,22 +16,6 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 def _ms(instant: datetime) -> float:
     return (instant - _EPOCH) / timedelta(milliseconds=1)
-
-
-async def many_runs(world: World, instance: Instance, slots: Sequence[int]) -> None:
-    """
-    Let many slots pass, each of which leaves a record that has ended.
-
-    Beside a run that goes on every later slot is skipped, which is the cheapest way;
-    a claim-only store finishes them.
-    """
-    size = world.bench.capabilities.batch_max
-    for start in range(0, len(slots), size):
-        piece = slots[start : start + size]
-        requests = [instance.claim_request(slot) for slot in piece]
-        await instance.batch(requests)
-        if not world.bench.capabilities.leases:
-            await instance.finish_all(requests)
 
 
 @clause("HIS-1")
@@ -110,6 +93,27 @@ async def test_start_is_dated_by_the_finish(bench: Bench) -> None:
         assert record.started_at is not None
         assert record.finished_at is not None
         assert abs(_ms(record.finished_at) - _ms(record.started_at) - 40) <= slack_ms
+
+
+@clause("HIS-3")
+async def test_start_is_dated_while_the_run_goes_on(bench: Bench) -> None:
+    """
+    Where there are renewals the first one that tells of the start dates it, and no later one moves it.
+    """
+    async with bench.world() as world:
+        runner, reader = await world.two()
+        slot = world.slot(1)
+        token = await runner.win(slot)
+        starts = []
+        for ago_ms in (40, 4_000):
+            if bench.capabilities.leases:
+                await runner.renew(slot, token, started_ago_ms=ago_ms)
+                starts.append((await reader.record(slot)).started_at)
+        await runner.finish(slot, token, started_ago_ms=40)
+        starts.append((await reader.record(slot)).started_at)
+
+        assert None not in starts
+        assert 1 == len(set(starts))
 
 
 @clause("HIS-4")
@@ -202,7 +206,7 @@ async def test_oldest_records_go_first(bench: Bench) -> None:
         await instance.win(world.base_ms)
         count = 2 * kept + bench.capabilities.batch_max + 100
         slots = [world.base_ms + 1 + index for index in range(count)]
-        await many_runs(world, instance, slots)
+        await instance.let_pass(slots)
         left = [each.slot for each in await instance.history() if each.slot != world.base_ms]
 
         assert kept <= len(left) + 1 < count
@@ -219,7 +223,7 @@ async def test_unfinished_record_is_never_pruned(bench: Bench) -> None:
         instance = await world.join()
         await instance.win(world.base_ms)
         count = 2 * kept + bench.capabilities.batch_max + 100
-        await many_runs(world, instance, [world.base_ms + 1 + index for index in range(count)])
+        await instance.let_pass([world.base_ms + 1 + index for index in range(count)])
         record = await instance.record(world.base_ms)
 
         assert Status.RUNNING == record.status
@@ -251,7 +255,7 @@ async def test_old_records_go(bench: Bench) -> None:
         turns = 0
         while world.base_ms in {each.slot for each in await instance.history(limit=100_000)}:
             first = world.base_ms + 2 + turns * count
-            await many_runs(world, instance, range(first, first + count))
+            await instance.let_pass(range(first, first + count))
             turns += 1
 
             assert turns < 20, "twenty batches later the old record is still there"

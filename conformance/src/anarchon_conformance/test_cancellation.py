@@ -1,0 +1,219 @@
+"""
+Cancellation and lost replies: a request is made or not made, and asking again tells which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+from anarchon.backend import LeaseBackend, Verdict
+from anarchon.errors import BackendError
+from anarchon.records import Status
+
+from anarchon_conformance.harness import Bench, Instance, World, new_token, pause
+from anarchon_conformance.marking import clause
+
+_TURNS = 8
+_FRACTIONS = 8
+
+
+async def _cancelled_everywhere(
+    instance: Instance, call: Callable[[str], Awaitable[Any]]
+) -> AsyncIterator[str]:
+    """
+    Cancel a call after each turn of the event loop, and after each part of a round trip.
+
+    Yields the job of each call after it was cancelled (or had ended before).
+    """
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await instance.now_ms()
+    round_trip_ms = (loop.time() - begun) * 1_000
+    for turn in range(_TURNS + _FRACTIONS):
+        job = f"job-{turn}"
+        task = asyncio.ensure_future(call(job))
+        if turn < _TURNS:
+            for _ in range(turn):
+                await pause(0)
+        else:
+            await pause(round_trip_ms * (turn - _TURNS + 1) / _FRACTIONS * 2)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, BackendError):
+            await task
+        yield job
+
+
+@clause("CAN-1")
+async def test_cancelled_claim_is_made_or_not(bench: Bench) -> None:
+    """
+    After a cancelled claim the same token wins, no other does, and there is one record.
+    """
+    async with bench.world() as world:
+        instance, other = await world.two()
+        slot = world.slot(1)
+        token = new_token()
+        wrong = []
+        cancelled = _cancelled_everywhere(
+            instance, lambda job: instance.claim(slot, token=token, job=job)
+        )
+        async for job in cancelled:
+            again = await instance.claim(slot, token=token, job=job)
+            stranger = await other.claim(slot, job=job)
+            records = await other.history(job)
+            if (again.verdict, len(records)) != (Verdict.WON, 1) or stranger.verdict is Verdict.WON:
+                wrong.append((job, again.verdict, stranger.verdict, len(records)))
+
+        assert [] == wrong
+
+
+async def _granted(world: World, instance: Instance) -> dict[str, str]:
+    """
+    Win the runs of the jobs that are going to be cancelled.
+    """
+    requests = [
+        instance.claim_request(world.slot(1), job=f"job-{turn}")
+        for turn in range(_TURNS + _FRACTIONS)
+    ]
+    await instance.batch(requests)
+    return {request.job: request.token for request in requests}
+
+
+@clause("CAN-2")
+async def test_cancelled_finish_is_made_or_not(bench: Bench) -> None:
+    """
+    After a cancelled finish the same one is accepted, and the record tells success.
+    """
+    async with bench.world() as world:
+        instance, reader = await world.two()
+        slot = world.slot(1)
+        tokens = await _granted(world, instance)
+        wrong = []
+        cancelled = _cancelled_everywhere(
+            instance, lambda job: instance.finish(slot, tokens[job], job=job)
+        )
+        async for job in cancelled:
+            again = await instance.finish(slot, tokens[job], job=job)
+            record = await reader.record(slot, job=job)
+            if not again.accepted or record.status is not Status.SUCCESS:
+                wrong.append((job, again, record))
+
+        assert [] == wrong
+
+
+@clause("CAN-3")
+async def test_cancelled_release_is_made_or_not(bench: Bench) -> None:
+    """
+    After a cancelled release the same one is accepted, and a backup takes over.
+    """
+    async with bench.world() as world:
+        instance, backup = await world.two()
+        slot = world.slot(1)
+        tokens = await _granted(world, instance)
+        wrong = []
+        cancelled = _cancelled_everywhere(
+            instance, lambda job: instance.release(slot, tokens[job], job=job)
+        )
+        async for job in cancelled:
+            again = await instance.release(slot, tokens[job], job=job)
+            taken = await backup.claim(slot, attempt=2, job=job)
+            if not again.accepted or taken.verdict is not Verdict.WON:
+                wrong.append((job, again, taken))
+
+        assert [] == wrong
+
+
+@clause("CAN-3")
+async def test_cancelled_renewal_harms_nothing(bench: Bench) -> None:
+    """
+    After a cancelled renewal the run is still the runner's.
+    """
+    async with bench.world() as world:
+        instance = await world.join()
+        slot = world.slot(1)
+        tokens = await _granted(world, instance)
+        lost = []
+        cancelled = _cancelled_everywhere(
+            instance, lambda job: instance.renew(slot, tokens[job], job=job)
+        )
+        async for job in cancelled:
+            if not (await instance.renew(slot, tokens[job], job=job)).held:
+                lost.append(job)
+
+        assert [] == lost
+
+
+@clause("CAN-3")
+async def test_cancelled_registration_is_made_or_not(bench: Bench) -> None:
+    """
+    After a cancelled registration the same one finds the job, or makes it known.
+    """
+    async with bench.world() as world:
+        instance = await world.join()
+        slot = world.slot(1)
+        wrong = []
+        cancelled = _cancelled_everywhere(
+            instance, lambda job: instance.register(slot, job=job, fingerprint="one")
+        )
+        async for job in cancelled:
+            answer = await instance.register(slot, job=job, fingerprint="one")
+            told = (answer.high, None if answer.new else answer.fingerprint)
+            if told not in {(slot, None), (slot, "one")} or answer.new == (told[1] == "one"):
+                wrong.append((job, answer))
+
+        assert [] == wrong
+
+
+@clause("CAN-4")
+async def test_cancelling_one_caller_leaves_the_others(bench: Bench) -> None:
+    """
+    Of many calls in flight one is cancelled; the others are answered, and so is the next.
+    """
+    async with bench.world() as world:
+        instance = await world.join()
+        slot = world.slot(1)
+        for turn in range(5):
+            tasks = [
+                asyncio.ensure_future(instance.claim(slot, job=f"job-{turn}-{index}"))
+                for index in range(10)
+            ]
+            await pause(0)
+            tasks[turn].cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            others = [each for place, each in enumerate(ended) if place != turn]
+
+            assert [] == [each for each in others if isinstance(each, BaseException)]
+
+        assert Verdict.WON == (await instance.claim(slot, job="last")).verdict
+
+
+@clause("CAN-5")
+async def test_lost_message_can_be_sent_again(bench: Bench) -> None:
+    """
+    Whether the request got lost or its reply, the call ends, and the same call tells the truth.
+    """
+    opened = bench.profile.proxy
+    assert opened is not None
+    namespace = bench.namespace()
+    async with bench.world(namespace=namespace) as world, opened(namespace) as proxy:
+        reader = await world.join()
+        backend = cast("LeaseBackend", proxy.backend)
+        through = Instance(backend=backend, label="through", bench=bench)
+        slot = world.slot(1)
+        losses = (proxy.loss.lose_request, proxy.loss.lose_reply)
+        for index, lose in enumerate(losses):
+            job, token = f"job-{index}", new_token()
+            lose()
+            with contextlib.suppress(BackendError):
+                await through.claim(slot, token=token, job=job)
+            claimed = await through.claim(slot, token=token, job=job)
+            lose()
+            with contextlib.suppress(BackendError):
+                await through.finish(slot, token, job=job)
+            finished = await through.finish(slot, token, job=job)
+
+            assert Verdict.WON == claimed.verdict
+            assert finished.accepted
+            assert Status.SUCCESS == (await reader.record(slot, job=job)).status
