@@ -353,7 +353,9 @@ class Backend(Protocol):
         store answers.
         """
 
-    async def claim(self, requests: Sequence[ClaimRequest], *, timeout_ms: int) -> Sequence[ClaimAnswer | BackendError]:
+    async def claim(
+        self, requests: Sequence[ClaimRequest], *, timeout_ms: int
+    ) -> Sequence[ClaimAnswer | BackendError]:
         """
         Record that the caller executes these runs, unless they are taken.
 
@@ -395,7 +397,9 @@ class LeaseBackend(Backend, Protocol):
         of the store's clock is refused with a RequestError.
         """
 
-    async def renew(self, requests: Sequence[RenewRequest], *, timeout_ms: int) -> Sequence[RenewAnswer | BackendError]:
+    async def renew(
+        self, requests: Sequence[RenewRequest], *, timeout_ms: int
+    ) -> Sequence[RenewAnswer | BackendError]:
         """
         Push leases forward. Valid as long as nobody has taken the run over.
         """
@@ -407,7 +411,9 @@ class LeaseBackend(Backend, Protocol):
         Hand attempts over, their handlers having ended.
         """
 
-    async def next_hint(self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int) -> frozenset[str]:
+    async def next_hint(
+        self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
+    ) -> frozenset[str]:
         """
         Wait until one of the watched runs may have changed.
 

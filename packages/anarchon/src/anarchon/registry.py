@@ -21,7 +21,10 @@ def installed_backends() -> dict[str, EntryPoint]:
     """
     Return the entry point of every installed backend, by URL scheme.
     """
-    return {point.name: point for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name)}
+    return {
+        point.name: point
+        for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name)
+    }
 
 
 def backend_from_url(url: str) -> Backend:

@@ -66,7 +66,9 @@ def _store(kind: str, namespace: str, retention: Retention | None) -> MemoryStor
 
 
 @asynccontextmanager
-async def open_memory(namespace: str, *, retention: Retention | None = None) -> AsyncIterator[MemoryBackend]:
+async def open_memory(
+    namespace: str, *, retention: Retention | None = None
+) -> AsyncIterator[MemoryBackend]:
     """
     Open a client of the lease store of that namespace.
     """
@@ -79,7 +81,9 @@ async def open_memory(namespace: str, *, retention: Retention | None = None) -> 
 
 
 @asynccontextmanager
-async def open_memory_claim(namespace: str, *, retention: Retention | None = None) -> AsyncIterator[MemoryClaimBackend]:
+async def open_memory_claim(
+    namespace: str, *, retention: Retention | None = None
+) -> AsyncIterator[MemoryClaimBackend]:
     """
     Open a client of the claim-only store of that namespace.
     """

@@ -9,9 +9,23 @@ from __future__ import annotations
 
 from anarchon.protocol.claim_only import decide_claim_only
 from anarchon.protocol.claims import decide_claim
-from anarchon.protocol.closing import check_finish_status, decide_finish, decide_release, decide_renewal
+from anarchon.protocol.closing import (
+    check_finish_status,
+    decide_finish,
+    decide_release,
+    decide_renewal,
+)
 from anarchon.protocol.registration import decide_register
-from anarchon.protocol.state import Change, JobState, Live, Now, RecordClose, RecordOpen, RecordView, Skip
+from anarchon.protocol.state import (
+    Change,
+    JobState,
+    Live,
+    Now,
+    RecordClose,
+    RecordOpen,
+    RecordView,
+    Skip,
+)
 
 __all__ = [
     "Change",

@@ -35,7 +35,9 @@ def decide_claim_only(
     if request.attempt > 1:
         return ClaimAnswer(verdict=Verdict.NONE, store_now_ms=now_ms)
     if now_ms is not None and request.slot - now_ms > EARLY_TOLERANCE_MS:
-        return ClaimAnswer(verdict=Verdict.EARLY, store_now_ms=now_ms, wait_ms=request.slot - now_ms)
+        return ClaimAnswer(
+            verdict=Verdict.EARLY, store_now_ms=now_ms, wait_ms=request.slot - now_ms
+        )
     return ClaimAnswer(verdict=Verdict.WON, store_now_ms=now_ms)
 
 

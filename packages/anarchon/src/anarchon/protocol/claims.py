@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anarchon.backend import EARLY_TOLERANCE_MS, AnswerReason, ClaimAnswer, ClaimRequest, Verdict
-from anarchon.protocol.state import Change, JobState, Live, Now, RecordClose, RecordOpen, Skip, rebase, view
+from anarchon.protocol.state import (
+    Change,
+    JobState,
+    Live,
+    Now,
+    RecordClose,
+    RecordOpen,
+    Skip,
+    rebase,
+    view,
+)
 from anarchon.records import Reason, Status
 
 __all__ = ["decide_claim"]
@@ -42,7 +52,12 @@ def decide_claim(state: JobState | None, request: ClaimRequest, now: Now) -> Cha
 def _decide(state: JobState, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
     live = state.live
     same_run = live is not None and live.slot == request.slot
-    if live is not None and same_run and live.attempt == request.attempt and live.token == request.token:
+    if (
+        live is not None
+        and same_run
+        and live.attempt == request.attempt
+        and live.token == request.token
+    ):
         return _won_again(state, live, request, now)
     if request.not_after_ms is not None and now.wall_ms > request.not_after_ms:
         return _plain(state, now, Verdict.LATE, AnswerReason.EXPIRED)
@@ -56,7 +71,12 @@ def _decide(state: JobState, request: ClaimRequest, now: Now) -> Change[ClaimAns
 
 
 def _plain(
-    state: JobState, now: Now, verdict: Verdict, reason: AnswerReason | None = None, *, wait_ms: int = 0
+    state: JobState,
+    now: Now,
+    verdict: Verdict,
+    reason: AnswerReason | None = None,
+    *,
+    wait_ms: int = 0,
 ) -> Change[ClaimAnswer]:
     """
     Answer without changing anything.
@@ -164,7 +184,9 @@ def _skipped(state: JobState, now: Now, previous_high: int | None) -> ClaimAnswe
     )
 
 
-def _new_slot(state: JobState, live: Live | None, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
+def _new_slot(
+    state: JobState, live: Live | None, request: ClaimRequest, now: Now
+) -> Change[ClaimAnswer]:
     """
     Answer the first claim for a slot that is newer than all the store knows.
     """

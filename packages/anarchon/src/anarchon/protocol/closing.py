@@ -11,7 +11,13 @@ from anarchon.errors import RequestError
 from anarchon.protocol.state import Change, JobState, Live, Now, RecordClose, RecordView
 from anarchon.records import Reason, Status, storable_error
 
-__all__ = ["check_finish_status", "decide_finish", "decide_release", "decide_renewal", "started_ms_of"]
+__all__ = [
+    "check_finish_status",
+    "decide_finish",
+    "decide_release",
+    "decide_renewal",
+    "started_ms_of",
+]
 
 
 def decide_renewal(state: JobState | None, request: RenewRequest, now: Now) -> Change[RenewAnswer]:
@@ -31,7 +37,9 @@ def decide_renewal(state: JobState | None, request: RenewRequest, now: Now) -> C
         lease_until_ms=now.lease_ms + request.lease_ms,
         lease_clock=now.lease_clock,
     )
-    return Change(RenewAnswer(held=True, store_now_ms=now.wall_ms, high=high), replace(state, live=renewed))
+    return Change(
+        RenewAnswer(held=True, store_now_ms=now.wall_ms, high=high), replace(state, live=renewed)
+    )
 
 
 def decide_finish(
@@ -55,7 +63,9 @@ def decide_finish(
     check_finish_status(request, leases=True)
     if state is None or _own(state, request) is None:
         repeated = (
-            record is not None and record.token == request.token and record.status in (Status.SUCCESS, Status.FAILED)
+            record is not None
+            and record.token == request.token
+            and record.status in (Status.SUCCESS, Status.FAILED)
         )
         return Change(_closed(state, now, accepted=repeated))
     error = None if request.error is None else storable_error(request.error)
@@ -121,7 +131,11 @@ def check_finish_status(request: FinishRequest, *, leases: bool) -> None:
     Raises:
         RequestError: The status is not allowed.
     """
-    allowed = (Status.SUCCESS, Status.FAILED) if leases else (Status.SUCCESS, Status.FAILED, Status.INTERRUPTED)
+    allowed = (
+        (Status.SUCCESS, Status.FAILED)
+        if leases
+        else (Status.SUCCESS, Status.FAILED, Status.INTERRUPTED)
+    )
     if request.status not in allowed:
         names = ", ".join(allowed)
         msg = f"job {request.job!r}: a finish takes one of {names}, not {request.status!s}"
@@ -135,7 +149,9 @@ def started_ms_of(started_ago_ms: int | None, now: Now) -> int | None:
     return None if started_ago_ms is None else now.wall_ms - started_ago_ms
 
 
-def _own(state: JobState | None, request: RenewRequest | FinishRequest | ReleaseRequest) -> Live | None:
+def _own(
+    state: JobState | None, request: RenewRequest | FinishRequest | ReleaseRequest
+) -> Live | None:
     """
     Return the live run if the request's token is the one that the store remembers.
     """
@@ -146,4 +162,6 @@ def _own(state: JobState | None, request: RenewRequest | FinishRequest | Release
 
 
 def _closed(state: JobState | None, now: Now, *, accepted: bool) -> CloseAnswer:
-    return CloseAnswer(accepted=accepted, store_now_ms=now.wall_ms, high=None if state is None else state.high)
+    return CloseAnswer(
+        accepted=accepted, store_now_ms=now.wall_ms, high=None if state is None else state.high
+    )

@@ -13,7 +13,9 @@ from anarchon.protocol.state import Change, JobState, Now, rebase, view
 __all__ = ["decide_register"]
 
 
-def decide_register(state: JobState | None, request: RegisterRequest, now: Now) -> Change[RegisterAnswer]:
+def decide_register(
+    state: JobState | None, request: RegisterRequest, now: Now
+) -> Change[RegisterAnswer]:
     """
     Make a job known, and say what the store knew of it.
 
@@ -31,11 +33,15 @@ def decide_register(state: JobState | None, request: RegisterRequest, now: Now) 
         )
         raise RequestError(msg)
     if state is None:
-        fresh = JobState(high=request.slot, fingerprint=request.fingerprint, zone_digests=request.zone_digests)
+        fresh = JobState(
+            high=request.slot, fingerprint=request.fingerprint, zone_digests=request.zone_digests
+        )
         return Change(RegisterAnswer(new=True, store_now_ms=now.wall_ms, high=fresh.high), fresh)
     known = rebase(state, now)
     changed = (
-        request.fingerprint is not None and state.fingerprint is not None and request.fingerprint != state.fingerprint
+        request.fingerprint is not None
+        and state.fingerprint is not None
+        and request.fingerprint != state.fingerprint
     )
     since_ms = now.wall_ms if changed else state.since_ms
     after = known

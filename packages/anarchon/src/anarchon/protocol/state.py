@@ -10,7 +10,18 @@ from typing import Generic, TypeVar
 from anarchon.backend import RunView
 from anarchon.records import Reason, Status
 
-__all__ = ["Change", "JobState", "Live", "Now", "RecordClose", "RecordOpen", "RecordView", "Skip", "rebase", "view"]
+__all__ = [
+    "Change",
+    "JobState",
+    "Live",
+    "Now",
+    "RecordClose",
+    "RecordOpen",
+    "RecordView",
+    "Skip",
+    "rebase",
+    "view",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +145,12 @@ def view(live: Live, now: Now) -> RunView:
     Show an unfinished run to somebody who asks for it.
     """
     remaining_ms = 0 if live.token is None else max(0, live.lease_until_ms - now.lease_ms)
-    return RunView(slot=live.slot, attempt=live.attempt, remaining_ms=remaining_ms, instance_id=live.instance_id)
+    return RunView(
+        slot=live.slot,
+        attempt=live.attempt,
+        remaining_ms=remaining_ms,
+        instance_id=live.instance_id,
+    )
 
 
 def rebase(state: JobState, now: Now) -> JobState:

@@ -130,8 +130,8 @@ def _end_of_gap(zone: tzinfo, early: datetime, late: datetime) -> datetime:
             late = middle
         else:
             early = middle
-    # Clocks change on a whole second, and the loop ended less than a millisecond after it.
-    return late.replace(microsecond=0)
+    # The change is less than a millisecond earlier, on a whole second: dropping the rest gives it exactly.
+    return late
 
 
 def _shown(at: object) -> str:

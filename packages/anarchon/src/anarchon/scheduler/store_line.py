@@ -1,0 +1,211 @@
+"""
+One deadline around every call to a store, and what is learned from its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar
+
+from anarchon.clock import Clock
+from anarchon.errors import BackendError, StoreUnavailableError
+from anarchon.events import ClockEvent, Event, OutageEvent, RecoveredEvent
+
+__all__ = ["Backoff", "StoreClock", "StoreHealth", "call_store"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger("anarchon")
+
+_STEP_MS = 1_000
+
+
+async def call_store(call: Awaitable[T], *, timeout_ms: int) -> T:
+    """
+    Await a call to a backend, for *timeout_ms* milliseconds at the most.
+
+    Raises:
+        StoreUnavailableError: No answer in time, or an exception that is not of the
+            protocol: the outcome is unknown.
+
+        BackendError: What the backend itself raised.
+    """
+    try:
+        async with asyncio.timeout(timeout_ms / 1_000):
+            return await call
+    except BackendError:
+        raise
+    except TimeoutError as error:
+        msg = f"the store did not answer within {timeout_ms} ms"
+        raise StoreUnavailableError(msg) from error
+    except Exception as error:
+        msg = f"the backend raised {type(error).__name__}: {error}"
+        raise StoreUnavailableError(msg) from error
+
+
+class Backoff:
+    """
+    Growing random pauses between tries, so that no two instances knock in step.
+    """
+
+    __slots__ = ("_ceiling_s", "_first_s", "_most_s", "_random")
+
+    def __init__(self, random: Random, *, first_s: float = 0.1, most_s: float = 5.0) -> None:
+        self._random = random
+        self._first_s = first_s
+        self._most_s = most_s
+        self._ceiling_s = first_s
+
+    def next_s(self) -> float:
+        """
+        Return the next pause in seconds: between half and all of a doubling ceiling.
+        """
+        pause_s = self._ceiling_s * (0.5 + self._random.random() / 2)
+        self._ceiling_s = min(self._ceiling_s * 2, self._most_s)
+        return pause_s
+
+    def reset(self) -> None:
+        """
+        Begin again: the store has answered.
+        """
+        self._ceiling_s = self._first_s
+
+
+class StoreHealth:
+    """
+    Whether the store answers: an outage is told once, and so is its end.
+    """
+
+    def __init__(self, clock: Clock, emit: Callable[[Event], None], instance_id: str) -> None:
+        self._clock = clock
+        self._emit = emit
+        self._instance_id = instance_id
+        self._since_ms: int | None = None
+        self._waiters: set[asyncio.Event] = set()
+
+    @property
+    def usable(self) -> bool:
+        """
+        Whether the last call was answered.
+        """
+        return self._since_ms is None
+
+    def failed(self, error: BaseException) -> None:
+        """
+        A call was not answered.
+        """
+        if self._since_ms is None:
+            self._since_ms = self._clock.suspend_ms()
+            logger.warning("the store does not answer, and is asked again until it does: %s", error)
+            self._emit(OutageEvent(instance=self._instance_id, error=error))
+
+    def answered(self) -> None:
+        """
+        A call was answered.
+        """
+        if self._since_ms is None:
+            return
+        duration_ms = self._clock.suspend_ms() - self._since_ms
+        self._since_ms = None
+        logger.info("the store answers again, after %d ms", duration_ms)
+        self._emit(RecoveredEvent(instance=self._instance_id, duration_ms=duration_ms))
+        self.wake()
+
+    def wake(self) -> None:
+        """
+        End every pause now.
+        """
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def pause(self, pause_s: float) -> None:
+        """
+        Wait before another try; shorter if somebody else gets an answer first.
+        """
+        recovered = asyncio.Event()
+        self._waiters.add(recovered)
+        try:
+            async with asyncio.timeout(pause_s):
+                await recovered.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(recovered)
+
+
+class StoreClock:
+    """
+    What is known here of the store's clock, from the answers that carried it.
+
+    Deadlines travel as instants on the store's clock; they are computed from a
+    lower bound of it, so that a claim expires in the store no later than its
+    sender gives it up.
+    """
+
+    def __init__(self, clock: Clock, emit: Callable[[Event], None], instance_id: str) -> None:
+        self._clock = clock
+        self._emit = emit
+        self._instance_id = instance_id
+        self._store_ms: int | None = None
+        self._heard_ms = 0
+        self._ahead_ms = 0
+
+    @property
+    def known(self) -> bool:
+        """
+        Whether the store has ever told its time.
+        """
+        return self._store_ms is not None
+
+    @property
+    def ahead_ms(self) -> int:
+        """
+        How far this instance's wall clock is certainly ahead of the store's, at least.
+        """
+        return self._ahead_ms
+
+    def now_ms(self) -> int:
+        """
+        Return the store's time, or a little less; the own wall clock where it tells none.
+        """
+        if self._store_ms is None:
+            return self._clock.wall_ms()
+        return self._store_ms + self._clock.suspend_ms() - self._heard_ms
+
+    def own_stepped(self, step_ms: int) -> None:
+        """
+        Take into account that the own wall clock has stepped.
+        """
+        self._ahead_ms = max(0, self._ahead_ms + step_ms)
+
+    def heard(
+        self, store_ms: int | None, *, sent_ms: int, received_ms: int, sent_wall_ms: int
+    ) -> None:
+        """
+        Learn from one answer.
+
+        Args:
+            store_ms: The store's clock when it answered; None if it has none.
+
+            sent_ms: When the question was sent, by the suspend-counting clock.
+
+            received_ms: When the answer came, by the same clock.
+
+            sent_wall_ms: When the question was sent, by the own wall clock.
+        """
+        if store_ms is None:
+            return
+        if self._store_ms is not None:
+            earliest_ms = self._store_ms + sent_ms - self._heard_ms
+            latest_ms = self._store_ms + received_ms - self._heard_ms
+            step_ms = min(0, store_ms - earliest_ms) or max(
+                0, store_ms - latest_ms - (received_ms - sent_ms)
+            )
+            if abs(step_ms) > _STEP_MS:
+                logger.warning("the store's clock has stepped by %d ms", step_ms)
+                self._emit(ClockEvent(instance=self._instance_id, which="store", step_ms=step_ms))
+        self._store_ms, self._heard_ms = store_ms, received_ms
+        self._ahead_ms = max(0, sent_wall_ms - store_ms)
