@@ -5,23 +5,17 @@ One life of a scheduler: from start() to stop(), on one event loop.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import timedelta
 from typing import Any, cast
 
 from anarchon.backend import Backend, LeaseBackend, RegisterAnswer
-from anarchon.context import RunContext
 from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon.events import (
     BlockEvent,
-    ClaimEvent,
     Event,
-    LostEvent,
     SchedulerStartedEvent,
     SchedulerStoppedEvent,
-    TakeoverEvent,
 )
 from anarchon.flag import Flag
 from anarchon.job import Job
@@ -29,8 +23,8 @@ from anarchon.records import datetime_of
 from anarchon.runtime import Runtime
 from anarchon.scheduler.claim_only_runner import ClaimOnlyRunner
 from anarchon.scheduler.executor import Executor, judge
+from anarchon.scheduler.grants import Grants
 from anarchon.scheduler.lease_runner import LeaseRunner
-from anarchon.scheduler.leases import HeldLease
 from anarchon.scheduler.ledger import ClaimOnlyLedger, LeaseLedger
 from anarchon.scheduler.loop_watch import LoopWatch, Step
 from anarchon.scheduler.pursuit import Pursuit
@@ -114,6 +108,16 @@ class Engine:
             pool=self._pool,
             ledger=self._ledger,
             instance_id=self.instance_id,
+        )
+        self._grants = Grants(
+            self,
+            self._executor,
+            self._renewals,
+            settings=settings,
+            clock=runtime.clock,
+            instance_id=self.instance_id,
+            board=self._board,
+            ended=self._run_ended,
         )
 
     @property
@@ -371,87 +375,7 @@ class Engine:
                 self._timers.arm(job, max(self._timers.now_ms(), self._runner.floor(job)))
 
     def _granted(self, pursuit: Pursuit, from_instance: str) -> None:
-        """
-        Execute a run that the store granted; the lease counts from when the claim was sent.
-        """
-        job, settings = pursuit.view.job, self._settings
-        lease = None
-        if self._renewals is not None:
-            lease = HeldLease(
-                job=job.name,
-                slot=pursuit.slot,
-                attempt=pursuit.attempt,
-                token=pursuit.token,
-                lease_ms=settings.lease_ms,
-                sent_ms=pursuit.sent_ms,
-            )
-        run = self._make_run(job, pursuit, lease)
-        pursuit.view.runs.append(run)
-        where: dict[str, Any] = {
-            "instance": self.instance_id,
-            "job": job.name,
-            "slot": pursuit.slot,
-            "attempt": pursuit.attempt,
-        }
-        self.emit(ClaimEvent(**where))
-        if pursuit.attempt > 1:
-            self.emit(TakeoverEvent(from_instance=from_instance, **where))
-        if lease is not None and self._renewals is not None:
-            self._hold(lease, run, self._renewals)
-        if not self._running:
-            run.cut(Cause.STOP)
-        self._executor.start(run, self._run_ended)
-
-    def _make_run(self, job: Job, pursuit: Pursuit, lease: HeldLease | None) -> ActiveRun:
-        deadline = None
-        if job.timeout_ms is not None:
-            deadline = datetime_of(self._runtime.clock.wall_ms()) + timedelta(
-                milliseconds=job.timeout_ms
-            )
-        context = RunContext(
-            job=job.name,
-            slot=pursuit.slot,
-            attempt=pursuit.attempt,
-            token=pursuit.token,
-            instance_id=self.instance_id,
-            stopping=self._stopping,
-            lost=Flag(),
-            deadline=deadline,
-            state=self._settings.state,
-        )
-        return ActiveRun(
-            job,
-            context,
-            lease,
-            clock=self._runtime.clock,
-            poke=lambda: None if self._renewals is None else self._renewals.poke(),
-            confirm_ms=max(self._settings.heartbeat_ms, self._settings.call_timeout_ms),
-            lost=self._run_lost,
-            board=self._board,
-        )
-
-    def _hold(self, lease: HeldLease, run: ActiveRun, renewals: Renewals) -> None:
-        loop = asyncio.get_running_loop()
-
-        def changed() -> None:
-            # The handlers' loop may have ended before its renewals: a thread's run goes on.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(run.lease_changed)
-
-        lease.changed = changed
-        renewals.hold(lease)
-
-    def _run_lost(self, run: ActiveRun, cause: Cause) -> None:
-        context = run.context
-        self.emit(
-            LostEvent(
-                instance=self.instance_id,
-                job=context.job,
-                slot=context.slot,
-                attempt=context.attempt,
-                reason="token" if cause is Cause.TOKEN else "lease",
-            )
-        )
+        self._grants.execute(pursuit, from_instance)
 
     def _run_ended(self, run: ActiveRun, finished: bool) -> None:  # noqa: FBT001 - a callback's argument
         self._runner.ended(run, finished=finished)
