@@ -116,6 +116,20 @@ def test_half_hour_fold_does_not_depend_on_the_start(ms_of: MsOf) -> None:
     assert {ms_of("2026-04-05T01:40+10:30")} == slots
 
 
+def test_day_that_begins_twice_is_not_skipped(ms_of: MsOf) -> None:
+    """
+    Where the clocks go back over midnight, a rare hourly job has its slots on both sides, from wherever it is asked.
+    """
+    evening = Cron("59 * 6 11 *", "America/St_Johns")
+    morning = Cron("0 * 7 11 *", "America/St_Johns")
+    first_midnight, change = ms_of("2010-11-07T00:00-02:30"), ms_of("2010-11-07T00:01-02:30")
+
+    assert ms_of("2010-11-06T23:59-02:30") == evening.last_slot(first_midnight)
+    assert ms_of("2010-11-06T23:59-03:30") == evening.next_slot(first_midnight)
+    assert first_midnight == morning.last_slot(change + 1_000)
+    assert ms_of("2010-11-07T00:00-03:30") == morning.next_slot(change + 1_000)
+
+
 def test_search_never_leaves_the_month_that_was_asked_for(ms_of: MsOf) -> None:
     """
     A job of one month does not run in another one because the clocks change in between.

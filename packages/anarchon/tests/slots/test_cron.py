@@ -108,6 +108,18 @@ def test_no_slots_outside_of_the_span(expression: str, zone: str) -> None:
     assert 1 == cron.count_slots(last - 1, 10**30)
 
 
+@pytest.mark.parametrize("hours", ["*", "8"])
+def test_nothing_is_found_where_nothing_is(hours: str) -> None:
+    """
+    Before the first slot there is no last one, and an empty interval has no slots.
+    """
+    cron = Cron(f"0 {hours} 29 2 *")
+
+    assert cron.last_slot(86_400_000) is None
+    assert 0 == cron.count_slots(5_000, 5_000)
+    assert 0 == cron.count_slots(5_000, 4_000)
+
+
 def cron_second(cron: Cron, first: int) -> int:
     """
     Return the slot after the first one.

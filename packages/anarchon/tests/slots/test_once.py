@@ -51,15 +51,14 @@ def test_datetime_is_its_instant(at: Any, expected: int) -> None:
 
 
 @pytest.mark.parametrize("fold", [0, 1])
-def test_missing_local_time_is_where_the_gap_ends(fold: int) -> None:
+@pytest.mark.parametrize("after", [0, 1, 7, 1_043_123, 1_800_000, 2_345_678, 3_599_999])
+def test_missing_local_time_is_where_the_gap_ends(after: int, fold: int) -> None:
     """
     A local time that the clocks left out means the instant of the change, as in a cron expression.
     """
-    at = datetime(2026, 3, 29, 2, 30, fold=fold, tzinfo=BERLIN)
+    at = datetime(2026, 3, 29, 2, fold=fold, tzinfo=BERLIN) + timedelta(milliseconds=after)
 
-    assert datetime(2026, 3, 29, 1, tzinfo=UTC) == datetime.fromtimestamp(
-        Once(at).at_ms / 1000, UTC
-    )
+    assert 1_774_746_000_000 == Once(at.replace(fold=fold)).at_ms
 
 
 def test_skipped_day_is_where_the_day_after_begins() -> None:

@@ -34,6 +34,8 @@ PLACES = [
     ("Asia/Pyongyang", "2018-05-04"),
     ("America/Caracas", "2007-12-09"),
     ("Asia/Kathmandu", "1985-12-31"),
+    ("America/St_Johns", "2010-04-03"),
+    ("America/St_Johns", "2010-11-07"),
 ]
 
 # An expression, whether its hours cover the whole day, and what it means.
@@ -47,6 +49,8 @@ MEANINGS: list[tuple[str, bool, Matches]] = [
         lambda wall: wall.minute % 5 == 0 and (wall.month, wall.day) == (12, 30),
     ),
     ("*/5 * * * sat", True, lambda wall: wall.minute % 5 == 0 and wall.weekday() == 5),
+    ("0 * 7 11 *", True, lambda wall: (wall.minute, wall.day, wall.month) == (0, 7, 11)),
+    ("59 * 6 11 *", True, lambda wall: (wall.minute, wall.day, wall.month) == (59, 6, 11)),
     ("0 0 * * *", False, lambda wall: (wall.hour, wall.minute) == (0, 0)),
     ("30 2 * * *", False, lambda wall: (wall.hour, wall.minute) == (2, 30)),
     ("30 1 * * *", False, lambda wall: (wall.hour, wall.minute) == (1, 30)),
@@ -134,3 +138,6 @@ def test_slots_are_those_of_brute_force(
         assert expected == forwards, expression
         assert expected == backwards[::-1], expression
         assert len(expected) == cron.count_slots(start_ms - 1, end_ms), expression
+        for rest, slot in enumerate(expected[-50:][::-1]):
+            assert rest + 1 == cron.count_slots(slot - 1, end_ms), expression
+            assert rest == cron.count_slots(slot, end_ms), expression

@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from anarchon.errors import InvalidScheduleError
-from anarchon.slots import Cron
+from anarchon.slots import Cron, search
 from anarchon.slots.digests import zone_digest, zone_digests
+from anarchon.slots.parse import parse
 from anarchon.slots.segments import DAY_S, Segment, Zone
 from anarchon.slots.zones import UTC_KEYS, check_key, zone, zone_keys, zone_rules
 
@@ -27,7 +28,7 @@ NOW_MS = 1_796_083_185_000
 # Prints what decides slots: next and last slots of some schedules in zones with different histories, and the digests.
 PROGRAM = """
 import json
-from anarchon.slots import Cron
+from anarchon.slots import Cron, search
 from anarchon.slots.zones import zone_rules
 found = []
 for key in ["UTC", "Europe/Berlin", "America/Vancouver", "Africa/Casablanca", "Australia/Lord_Howe", "Pacific/Apia"]:
@@ -96,6 +97,7 @@ def test_every_zone_loads() -> None:
         assert -DAY_S < segment.offset < DAY_S
 
 
+@pytest.mark.slow
 def test_system_path_changes_nothing_by_default(tmp_path: object) -> None:
     """
     Whatever PYTHONTZPATH says, the zones come from the tzdata distribution.
@@ -111,6 +113,7 @@ def test_system_path_changes_nothing_by_default(tmp_path: object) -> None:
     assert usual == elsewhere
 
 
+@pytest.mark.slow
 def test_system_files_are_used_where_they_are_chosen() -> None:
     """
     ANARCHON_TZ=system follows PYTHONTZPATH, and equal rules give equal slots.
@@ -122,6 +125,7 @@ def test_system_files_are_used_where_they_are_chosen() -> None:
     assert run_with()[1] == found
 
 
+@pytest.mark.slow
 def test_other_rules_on_the_system_path_are_seen(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     The choice is real: with other files, other slots and other digests come out.
@@ -235,6 +239,52 @@ def test_segments_around_a_change() -> None:
     assert (gap, 7_200, gap + 3_600) == berlin.at(gap)[:1] + berlin.at(gap)[2:]
     assert (fold, 3_600, fold + 7_200) == berlin.at(fold)[:1] + berlin.at(fold)[2:]
     assert [(gap, 7_200), (fold, 3_600)] == list(berlin.changes(gap, fold + 1))
+
+
+def test_block_that_begins_soon_after_a_change() -> None:
+    """
+    What was shown before a change is known on the other side of the grid's edge, until the clocks have passed it.
+    """
+    edge = 400 << 22
+    back, further = edge - 1_800, edge + 50_000
+
+    def offset_at(instant: int) -> int:
+        return 3_600 * ((instant < back) + (instant < further))
+
+    moved = Zone(offset_at)
+
+    assert Segment(back, edge, 3_600, back + 7_200) == moved.at(edge - 1)
+    assert Segment(edge, further, 3_600, back + 7_200) == moved.at(edge)
+    assert Segment(further, 401 << 22, 0, further + 3_600) == moved.at(further)
+
+
+def test_rare_hours_do_not_scan_the_years_between() -> None:
+    """
+    The search for a day that is forty years away looks at the zone near both ends only, forwards and backwards.
+    """
+    asked: list[int] = []
+
+    def offset_at(instant: int) -> int:
+        asked.append(instant)
+        return 3_600
+
+    pattern = parse("0 * * 2 1#5")
+    found = search.first_slot(pattern, Zone(offset_at), 3_300_000_000)
+    before = search.last_slot(pattern, Zone(offset_at), 4_400_000_000)
+
+    assert 4_486_143_600 == found
+    assert 3_224_008_800 == before
+    assert len(asked) < 1_000
+
+
+def test_change_at_the_first_second_of_a_year() -> None:
+    """
+    Such a change is in the year's first offset, and not among its changes besides.
+    """
+    start = 1_767_225_600
+    text = '{"changes":[],"offset":3600,"year":2026}'
+
+    assert sha256(text.encode()).hexdigest() == zone_digest(Zone(shifted_from(start, 3_600)), 2026)
 
 
 def test_memory_of_a_zone_is_bounded() -> None:
