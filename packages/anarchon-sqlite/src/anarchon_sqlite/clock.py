@@ -63,7 +63,7 @@ def _boot_id() -> str:
     Name this boot of the machine.
     """
     try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
+        return _BOOT_ID.read_text(encoding="utf-8").strip()
     except OSError:
         pass
     if sys.platform == "darwin":

@@ -21,7 +21,6 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -38,6 +37,7 @@ __all__ = ["Hop"]
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 1.0
+_STEPS_BETWEEN_LOOKS = 10_000
 
 
 class _Waiting(Generic[T]):
@@ -106,8 +106,6 @@ class Hop:
         self._proxy: aiosqlite.Connection | None = None
         self._waiting: set[_Waiting[Any]] = set()
         self._current: Ticket | None = None
-        # Held for an assignment or an interrupt: an interrupt must not hit the next call.
-        self._lock = threading.Lock()
         self._closed = False
 
     async def start(self, *, timeout_ms: int) -> None:
@@ -162,9 +160,17 @@ class Hop:
         """
         raw = self._connect()
         self._file, self._prepared = _identity(self._path), False
-        with self._lock:
-            self._raw = raw
+        # Only the thread itself can stop a statement for sure: an interrupt from outside is
+        # lost when it falls between two of them.
+        raw.set_progress_handler(self._stops, _STEPS_BETWEEN_LOOKS)
+        self._raw = raw
         return raw
+
+    def _stops(self) -> bool:
+        """
+        Say whether the statement that runs is to be stopped, on the thread.
+        """
+        return self._current is not None and self._current.stops
 
     def _ready(self, ticket: Ticket) -> sqlite3.Connection:
         """
@@ -183,8 +189,7 @@ class Hop:
         """
         Close the connection, on the thread.
         """
-        with self._lock:
-            raw, self._raw = self._raw, None
+        raw, self._raw = self._raw, None
         # What SQLite says to a close concerns nobody: each transaction has ended before.
         with contextlib.suppress(sqlite3.Error):
             if raw is not None:
@@ -195,7 +200,7 @@ class Hop:
         Run *work* on the connection's thread, after what was asked before.
 
         The caller hears something by *timeout_ms*, also if the thread is stuck. Work
-        whose caller has gone is not begun, and a statement that runs is interrupted.
+        whose caller has gone is not begun, and a long statement of its is stopped.
 
         Raises:
             StoreUnavailableError: The time was over, or the connection was closed
@@ -214,7 +219,7 @@ class Hop:
         try:
             return await waiting.future
         except asyncio.CancelledError:
-            self._abandon(waiting.ticket)
+            waiting.ticket.abandoned = True
             raise
         finally:
             timer.cancel()
@@ -225,10 +230,9 @@ class Hop:
         Do a caller's work, on the thread.
         """
         ticket = waiting.ticket
-        with self._lock:
-            if ticket.abandoned:
-                return
-            self._current = ticket
+        if ticket.abandoned:
+            return
+        self._current = ticket
         result, error = None, None
         try:
             ticket.check()
@@ -236,25 +240,14 @@ class Hop:
         except BaseException as caught:  # noqa: BLE001 - whatever it is belongs to the caller, not to this thread
             error = caught
         finally:
-            with self._lock:
-                self._current = None
+            self._current = None
         if isinstance(error, sqlite3.Error) and is_broken(error):
             self._discard()
         waiting.tell(result, error)
 
     def _too_late(self, waiting: _Waiting[Any]) -> None:
-        self._abandon(waiting.ticket)
         msg = f"SQLite did not answer within {waiting.ticket.timeout_ms} ms; the outcome is unknown"
         waiting.fail(StoreUnavailableError(msg))
-
-    def _abandon(self, ticket: Ticket) -> None:
-        """
-        Tell the thread that nobody waits for this work any more.
-        """
-        with self._lock:
-            ticket.abandoned = True
-            if self._current is ticket and self._raw is not None:
-                self._raw.interrupt()
 
     async def close(self) -> None:
         """
@@ -268,7 +261,6 @@ class Hop:
             return
         self._closed = True
         for waiting in list(self._waiting):
-            self._abandon(waiting.ticket)
             waiting.fail(
                 StoreUnavailableError(
                     "the backend was closed during the call; the outcome is unknown"

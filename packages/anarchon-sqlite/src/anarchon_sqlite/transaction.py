@@ -35,14 +35,22 @@ class Ticket:
     A call's right to go on: until its deadline, and while somebody waits for it.
     """
 
-    __slots__ = ("_give_up_s", "abandoned", "timeout_ms")
+    __slots__ = ("_give_up_s", "abandoned", "ending", "timeout_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         timeout_s = max(0, timeout_ms) / 1_000
         self.timeout_ms = timeout_ms
         self.abandoned = False
+        self.ending = False
         # A little early, so that the caller hears from here what was in the way.
         self._give_up_s = monotonic_s() + timeout_s - min(_MARGIN_S, timeout_s / 5)
+
+    @property
+    def stops(self) -> bool:
+        """
+        Whether a statement that runs is to be stopped: all but a rollback, once nobody waits.
+        """
+        return self.abandoned and not self.ending
 
     def check(self, cause: BaseException | None = None) -> None:
         """
@@ -93,6 +101,7 @@ def write_transaction(raw: sqlite3.Connection, ticket: Ticket, body: Callable[[]
         ticket.check()
         raw.execute("COMMIT")
     except BaseException:
+        ticket.ending = True
         if raw.in_transaction:
             raw.execute("ROLLBACK")
         raise
