@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from anarchon.backend import Backend
-from anarchon.durations import format_ms
 from anarchon.records import RunRecord, Status
 from anarchon.registry import backend_from_url
 
@@ -130,7 +129,7 @@ async def _read(
 def _took(record: RunRecord) -> str:
     if record.finished_at is None or record.started_at is None:
         return ""
-    return format_ms(_ms(record.finished_at) - _ms(record.started_at))
+    return f"{(record.finished_at - record.started_at).total_seconds():.3f} s"
 
 
 def _time(time: datetime | None, slot: int) -> str:
@@ -142,7 +141,3 @@ def _time(time: datetime | None, slot: int) -> str:
 
 def _iso(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat(timespec="milliseconds")
-
-
-def _ms(time: datetime) -> int:
-    return round(time.timestamp() * 1_000)

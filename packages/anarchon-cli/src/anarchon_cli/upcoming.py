@@ -11,6 +11,7 @@ from datetime import datetime
 from anarchon.clock import SystemClock
 from anarchon.records import datetime_of
 from anarchon.slots import Cron, Every, Once, Schedule, describe
+from anarchon.slots.zones import check_key
 
 from anarchon_cli.failing import UsageError
 from anarchon_cli.loading import load_scheduler
@@ -45,7 +46,12 @@ def show_next(
 
     Times are shown in *timezone*; None takes a cron schedule's own zone, and this
     machine's for the others.
+
+    Raises:
+        InvalidScheduleError: There is no such zone.
     """
+    if timezone is not None:
+        check_key(timezone)  # Said once, not by every job.
     found = [
         upcoming
         for name, schedule in schedules.items()
