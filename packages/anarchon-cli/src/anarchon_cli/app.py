@@ -23,17 +23,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Target = Annotated[
+_Target = Annotated[
     str,
     typer.Argument(
         metavar="MODULE:SCHEDULER",
         help="A Scheduler, or a function that returns one, in a module of the current folder or an installed one.",
     ),
 ]
-Traceback = Annotated[
+_Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show the whole traceback of an error.")
 ]
-Json = Annotated[
+_Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object a line instead of a table.")
 ]
 
@@ -87,7 +87,7 @@ def _anarchon(
 
 @app.command("run")
 def _run(
-    target: Target,
+    target: _Target,
     *,
     backend: Annotated[
         str | None,
@@ -99,7 +99,7 @@ def _run(
     log_level: Annotated[
         LogLevel, typer.Option(case_sensitive=False, help="Show log records from this level on.")
     ] = LogLevel.INFO,
-    traceback: Traceback = False,
+    traceback: _Traceback = False,
 ) -> None:
     """
     Run a scheduler until SIGTERM or SIGINT, then hand over. A second signal ends it at once.
@@ -140,8 +140,8 @@ def _next(
             metavar="TIME", help="Start after this time (ISO 8601, with an offset), not now."
         ),
     ] = None,
-    as_json: Json = False,
-    traceback: Traceback = False,
+    as_json: _Json = False,
+    traceback: _Traceback = False,
 ) -> None:
     """
     Show the next slots of each job. No store is asked.
@@ -178,8 +178,8 @@ def _history(
     status: Annotated[
         StatusName | None, typer.Option(help="Only attempts that stand or ended so.")
     ] = None,
-    as_json: Json = False,
-    traceback: Traceback = False,
+    as_json: _Json = False,
+    traceback: _Traceback = False,
 ) -> None:
     """
     Show what ran, where, and how it ended, newest first. The jobs' code is not needed.
@@ -197,7 +197,7 @@ def _history(
 
 
 @app.command("backends")
-def _backends(*, as_json: Json = False) -> None:
+def _backends(*, as_json: _Json = False) -> None:
     """
     Show the backends that are installed.
     """
