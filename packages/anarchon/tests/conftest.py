@@ -1,0 +1,38 @@
+"""
+Async tests run without a plug-in: with the fixture `world` on virtual time, without it on a real loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+from virtual import World
+
+
+@pytest.fixture
+def world() -> World:
+    """
+    Make a store, a time and room for instances.
+    """
+    return World()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """
+    Run an async test.
+    """
+    function = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(function):
+        return None
+    names = inspect.signature(function).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    story = function(**arguments)
+    world = arguments.get("world")
+    if isinstance(world, World):
+        world.run(story)
+    else:
+        asyncio.run(story)
+    return True

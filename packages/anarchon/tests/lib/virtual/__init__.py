@@ -1,0 +1,37 @@
+"""
+Several schedulers on one store in one event loop, on a time that costs nothing.
+"""
+
+from __future__ import annotations
+
+from virtual.clock import START_MS, VirtualClock
+from virtual.faults import (
+    Faults,
+    FaultyBackend,
+    answer_late,
+    arrive_late,
+    fail,
+    fail_items,
+    hang,
+    lose_answer,
+)
+from virtual.loop import Latch, StuckError, VirtualLoop
+from virtual.world import Node, World
+
+__all__ = [
+    "START_MS",
+    "Faults",
+    "FaultyBackend",
+    "Latch",
+    "Node",
+    "StuckError",
+    "VirtualClock",
+    "VirtualLoop",
+    "World",
+    "answer_late",
+    "arrive_late",
+    "fail",
+    "fail_items",
+    "hang",
+    "lose_answer",
+]
