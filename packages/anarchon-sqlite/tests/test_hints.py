@@ -70,6 +70,20 @@ def test_what_has_changed_already_is_told_at_once(opened: Opened, ask: Ask) -> N
     asyncio.run(scenario())
 
 
+def test_a_quiet_watch_ends_at_its_timeout(opened: Opened, ask: Ask) -> None:
+    """
+    Where nobody writes at all, a watcher looks now and then, and hears of nothing.
+    """
+
+    async def scenario() -> None:
+        async with opened() as backend:
+            await backend.claim([ask("job", 5)], timeout_ms=TIMEOUT_MS)
+
+            assert frozenset() == await backend.next_hint([("job", 5, 1)], timeout_ms=400)
+
+    asyncio.run(scenario())
+
+
 def test_a_watch_ends_at_its_timeout(opened: Opened, ask: Ask) -> None:
     """
     Other jobs' commits wake nobody, and neither does a renewal.

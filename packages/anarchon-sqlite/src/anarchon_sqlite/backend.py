@@ -28,6 +28,7 @@ from anarchon.errors import (
     BackendError,
     BackendStateError,
     InvalidOptionError,
+    StoreRefusedError,
     StoreUnavailableError,
 )
 from anarchon.records import Retention, RunRecord
@@ -300,7 +301,7 @@ class SqliteBackend:
             left_ms = int((end - loop.time()) * 1_000)
             try:
                 jobs = await self._on_reader(watch.look, max(1, left_ms))
-            except StoreUnavailableError:
+            except (StoreUnavailableError, StoreRefusedError):
                 # A hint may be lost. Trouble that lasts shows in the calls that matter.
                 jobs = frozenset()
             left_s = end - loop.time()

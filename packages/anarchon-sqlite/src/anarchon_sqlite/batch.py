@@ -9,7 +9,7 @@ instance wins and all others ask. The rest is decided again under the lock.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -44,6 +44,7 @@ How many items one transaction carries: some milliseconds, in which nobody else 
 
 Request = TypeVar("Request", bound=AnyRequest)
 Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,12 @@ class Tables:
         """
         wall_ms = raw.execute(self.statements.now).fetchall()[0][0]
         return Now(wall_ms, self.clock.read_ms(), self.clock.clock_id)
+
+    def write(self, raw: sqlite3.Connection, ticket: Ticket, body: Callable[[], T]) -> T:
+        """
+        Run *body* as one write transaction.
+        """
+        return write_transaction(raw, ticket, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +130,13 @@ def serve(
     return [answers[index] for index in range(len(requests))]
 
 
-Items = Sequence[tuple[int, Request]]
+_Items = Sequence[tuple[int, Request]]
 
 
 def _decide_unlocked(
     session: Session,
     operation: Operation[Request, Answer],
-    items: Items[Request],
+    items: _Items[Request],
     answers: dict[int, Answer | BackendError],
 ) -> list[tuple[int, Request]]:
     """
@@ -168,7 +175,7 @@ def _decide_unlocked(
 def _decide_locked(
     session: Session,
     operation: Operation[Request, Answer],
-    items: Items[Request],
+    items: _Items[Request],
     answers: dict[int, Answer | BackendError],
 ) -> None:
     """
@@ -193,7 +200,7 @@ def _decide_locked(
         writing.end()
         return decided
 
-    answers.update(write_transaction(session.raw, session.ticket, body))
+    answers.update(session.tables.write(session.raw, session.ticket, body))
 
 
 @dataclass(slots=True)

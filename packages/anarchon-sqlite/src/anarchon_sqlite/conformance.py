@@ -8,43 +8,53 @@ import atexit
 import hashlib
 import os
 import shutil
+import sqlite3
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
+from anarchon.errors import StoreUnavailableError
 from anarchon.records import Retention
-from anarchon_conformance import BackendProfile
+from anarchon_conformance.profile import BackendProfile, Opener, Proxy
 
 from anarchon_sqlite.backend import SqliteBackend
+from anarchon_sqlite.hop import Hop
+from anarchon_sqlite.transaction import Ticket
 
-__all__ = ["backend_for", "profile"]
+__all__ = ["opener_for", "profile"]
 
 _FOLDER = "ANARCHON_SQLITE_KIT_FOLDER"
 _OPEN_TIMEOUT_MS = 15_000
 
+T = TypeVar("T")
 
-def backend_for(namespace: str, *, retention: Retention | None = None) -> SqliteBackend:
+
+def opener_for(kind: type[SqliteBackend]) -> Opener:
     """
-    Return an unopened backend for a namespace: a prefix in the one file of this run.
+    Return what opens a backend for a namespace: a prefix in the one file of this run.
 
     All namespaces share the file, so that tables which touch each other show. A
     process that the kit starts inherits the environment, and so finds the same file.
     """
-    prefix = "k" + hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    return SqliteBackend(_folder() / "kit.db", prefix=prefix, retention=retention)
+
+    @asynccontextmanager
+    async def opened(
+        namespace: str, /, *, retention: Retention | None = None
+    ) -> AsyncIterator[SqliteBackend]:
+        backend = kind(_folder() / "kit.db", prefix=_prefix(namespace), retention=retention)
+        await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
+        try:
+            yield backend
+        finally:
+            await backend.close()
+
+    return opened
 
 
-@asynccontextmanager
-async def _open(
-    namespace: str, *, retention: Retention | None = None
-) -> AsyncIterator[SqliteBackend]:
-    backend = backend_for(namespace, retention=retention)
-    await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
-    try:
-        yield backend
-    finally:
-        await backend.close()
+def _prefix(namespace: str) -> str:
+    return "k" + hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def _folder() -> Path:
@@ -59,4 +69,48 @@ def _folder() -> Path:
     return Path(known)
 
 
-profile = BackendProfile(name="sqlite", open=_open)
+class _Lossy(SqliteBackend):
+    """
+    A backend whose next request, or the reply to it, gets lost on demand.
+
+    There is no wire to cut between a process and a file; what a caller sees of a
+    cut one is a call that raises, before or after the store has done it.
+    """
+
+    _lost = ""
+
+    def lose_request(self) -> None:
+        """
+        Let the next request vanish.
+        """
+        self._lost = "request"
+
+    def lose_reply(self) -> None:
+        """
+        Let the reply to the next request vanish.
+        """
+        self._lost = "reply"
+
+    async def _on(
+        self, hop: Hop, work: Callable[[sqlite3.Connection, Ticket], T], timeout_ms: int
+    ) -> T:
+        lost, self._lost = self._lost, ""
+        if lost == "request":
+            raise StoreUnavailableError("the request was lost")
+        result = await super()._on(hop, work, timeout_ms)
+        if lost == "reply":
+            raise StoreUnavailableError("the reply was lost")
+        return result
+
+
+@asynccontextmanager
+async def _open_lossy(namespace: str) -> AsyncIterator[Proxy]:
+    backend = _Lossy(_folder() / "kit.db", prefix=_prefix(namespace))
+    await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
+    try:
+        yield Proxy(backend=backend, loss=backend)
+    finally:
+        await backend.close()
+
+
+profile = BackendProfile(name="sqlite", open=opener_for(SqliteBackend), proxy=_open_lossy)

@@ -38,7 +38,7 @@ __all__ = ["CLAIM", "FINISH", "REGISTER", "RELEASE", "RENEW", "Operation"]
 
 Request = TypeVar("Request", bound=AnyRequest)
 Answer = TypeVar("Answer")
-View = Callable[[str, int, int], RecordView | None]
+_View = Callable[[str, int, int], RecordView | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +56,13 @@ class Operation(Generic[Request, Answer]):
             written down without closing the record.
     """
 
-    decide: Callable[[View, JobState | None, Request, Now], Change[Answer]]
+    decide: Callable[[_View, JobState | None, Request, Now], Change[Answer]]
     writes: Callable[[JobState | None, Request, Now], bool]
     started_ms: Callable[[Request, Answer, Now], int | None] | None = None
 
 
 def _finish(
-    view: View, state: JobState | None, request: FinishRequest, now: Now
+    view: _View, state: JobState | None, request: FinishRequest, now: Now
 ) -> Change[CloseAnswer]:
     change = decide_finish(state, None, request, now)
     if change.answer.accepted:
@@ -72,7 +72,7 @@ def _finish(
 
 
 def _release(
-    view: View, state: JobState | None, request: ReleaseRequest, now: Now
+    view: _View, state: JobState | None, request: ReleaseRequest, now: Now
 ) -> Change[CloseAnswer]:
     change = decide_release(state, None, request, now)
     if change.answer.accepted:

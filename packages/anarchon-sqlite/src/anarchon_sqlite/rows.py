@@ -24,6 +24,7 @@ from anarchon_sqlite.statements import READ_SIZES
 __all__ = [
     "NAME_BYTES_MAX",
     "AnyRequest",
+    "Row",
     "check_request",
     "close_values",
     "job_values",

@@ -40,7 +40,9 @@ async def load() -> None:
         await backend.close()
 
 
-if os.geteuid() == 0:
+user = os.geteuid()
+if user == 0:
     asyncio.run(load())
     os.seteuid(65_534)
 asyncio.run(main(sys.argv[1]))
+os.seteuid(user)
