@@ -1,0 +1,164 @@
+"""
+Takeover, self-fencing and a busy loop, shown on processes that are killed, stopped and blocked.
+"""
+
+from __future__ import annotations
+
+import pytest
+from anarchon import Reason, Status
+from instances import Instance, InstancePlan, JobPlan, Stage, check
+from instances.stage import now_ms
+
+pytestmark = pytest.mark.slow
+
+HEARTBEAT_MS = 1_000
+LEASE_MS = 3_000
+SHORT = {"heartbeat": "1s", "lease": "3s", "stop_timeout": "1s"}
+AHEAD_MS = 1_500
+MS = 1_000_000
+
+
+def start_run(stage: Stage, *names: str, job: JobPlan, **plan: object) -> list[Instance]:
+    """
+    Start instances with one job that is due in a moment, and return when its handler is at work.
+
+    The first instance is alone until then, so that it is the runner.
+    """
+    processes = [stage.spawn(name) for name in names]
+    stage.ready(*processes)
+    due = JobPlan(
+        name=job.name,
+        offset_ms=now_ms() + AHEAD_MS,
+        handler=job.handler,
+        work_ms=job.work_ms,
+        options={"jitter": 0, **job.options},
+    )
+    whole = InstancePlan(jobs=(due,), options=SHORT, **plan)  # type: ignore[arg-type]  # a test's own words for a plan
+    stage.start(processes[0], plan=whole)
+    stage.until(lambda: stage.marks(job=job.name, what="start"), "the handler to start")
+    stage.start(*processes[1:], plan=whole)
+    return processes
+
+
+def test_takeover_after_sigkill(stage: Stage) -> None:
+    """
+    Takeover: a runner that is killed in mid-handler is followed by one attempt, within lease + 2 heartbeats.
+
+    The history keeps both attempts.
+    """
+    runner, *_ = start_run(stage, "a", "b", "c", job=JobPlan(name="report", work_ms=(60_000, 300)))
+    killed_ns = runner.kill()
+    stage.until(lambda: stage.marks(what="end"), "attempt 2 to end")
+    found = check.bodies(stage.marks(), stage.deaths)
+    first, second = found
+
+    assert [] == check.wrong(stage.marks(), stage.deaths)
+    assert (1, 2) == (first.attempt, second.attempt)
+    assert (second.since_ns - killed_ns) / MS <= LEASE_MS + 2 * HEARTBEAT_MS
+
+    stage.stop(*stage.instances[1:])
+    records = stage.records("report")
+
+    assert [
+        (1, "a", Status.INTERRUPTED, Reason.LEASE_EXPIRED),
+        (2, stage.marks(what="end")[0].instance, Status.SUCCESS, None),
+    ] == [(record.attempt, record.instance_id, record.status, record.reason) for record in records]
+    assert [] == list(check.against_history(found, records))
+
+
+def test_fencing_after_sigstop(stage: Stage) -> None:
+    """
+    Self-fencing: a runner that is frozen past its lease is taken over, and takes no further step when it thaws.
+
+    Its handler swallows the cancellation and returns: nothing that the old attempt sends changes the run.
+    """
+    frozen, _other = start_run(
+        stage, "a", "b", job=JobPlan(name="report", handler="step", work_ms=(60_000, 1_000))
+    )
+    stage.until(lambda: len(stage.marks(what="step")) > 3, "some steps")
+    frozen.freeze()
+    thaw_at_ms = now_ms() + 10_000
+    stage.until(lambda: stage.marks(what="end"), "attempt 2 to end")
+    stage.until_wall_ms(thaw_at_ms)
+    thawed_ns = frozen.thaw()
+    stage.until(lambda: frozen.told("lost"), "the thawed runner to hear that its run is lost")
+    stage.until(lambda: stage.marks(what="cleanup"), "the thawed handler to clean up")
+
+    assert [0, 0] == stage.stop(*stage.instances)
+    after = [
+        mark.what for mark in stage.marks() if mark.pid == frozen.pid and mark.mono_ns > thawed_ns
+    ]
+
+    assert ["cleanup"] == after
+    assert [] == check.wrong(stage.marks())
+    assert [(1, Status.INTERRUPTED), (2, Status.SUCCESS)] == [
+        (record.attempt, record.status) for record in stage.records("report")
+    ]
+
+
+def test_freeze_without_a_backup(stage: Stage) -> None:
+    """
+    After a freeze the handler is held until the store has said that the run is still its own, and then goes on.
+
+    Nobody else was there to take it, so that attempt 1 comes to its end.
+    """
+    (frozen,) = start_run(stage, "a", job=JobPlan(name="report", handler="step", work_ms=(2_000,)))
+    stage.until(lambda: len(stage.marks(what="step")) > 3, "some steps")
+    frozen.freeze()
+    stage.until_wall_ms(now_ms() + 10_000)
+    thawed_ns = frozen.thaw()
+    stage.until(lambda: stage.marks(what="end"), "attempt 1 to end")
+
+    assert [0] == stage.stop(frozen)
+    assert [] == frozen.told("lost")
+    assert [1] == [body.attempt for body in check.bodies(stage.marks())]
+    assert [mark for mark in stage.marks(what="step") if mark.mono_ns > thawed_ns]
+    assert [(1, Status.SUCCESS)] == [
+        (record.attempt, record.status) for record in stage.records("report")
+    ]
+
+
+def test_busy_event_loop_keeps_its_lease(stage: Stage) -> None:
+    """
+    A busy event loop keeps its leases: a handler that blocks it for three leases loses nothing, and is named.
+    """
+    blocked, _other = start_run(
+        stage, "a", "b", job=JobPlan(name="report", handler="block", work_ms=(3 * LEASE_MS,))
+    )
+    stage.until(lambda: stage.marks(what="end"), "the handler to end")
+    (told,) = stage.until(lambda: blocked.told("block"), "the block to be told")
+
+    assert [0, 0] == stage.stop(*stage.instances)
+    assert "report" == told.detail["job"]
+    assert told.detail["duration_ms"] >= 3 * LEASE_MS - 100
+    assert [] == stage.told("takeover")
+    assert [] == stage.told("lost")
+    assert [1] == [body.attempt for body in check.bodies(stage.marks())]
+    assert [(1, Status.SUCCESS)] == [
+        (record.attempt, record.status) for record in stage.records("report")
+    ]
+
+
+def test_renewals_on_the_handlers_loop_are_starved(stage: Stage) -> None:
+    """
+    Why renewals have a thread of their own: on the handlers' loop a block of three leases loses the run.
+
+    It is taken over once, the blocked handler is fenced before its next step, and that is told.
+    """
+    blocked, _other = start_run(
+        stage,
+        "a",
+        "b",
+        job=JobPlan(name="report", handler="block", work_ms=(3 * LEASE_MS, 0)),
+        on_handlers_loop=True,
+    )
+    stage.until(lambda: blocked.told("lost"), "the run to be lost")
+    stage.until(lambda: stage.marks(what="cleanup"), "the blocked handler to clean up")
+
+    assert [0, 0] == stage.stop(*stage.instances)
+    assert [2] == [told.detail["attempt"] for told in stage.told("takeover")]
+    assert ["start", "cleanup"] == [mark.what for mark in stage.marks() if mark.pid == blocked.pid]
+    assert [] == list(check.repeated(check.bodies(stage.marks())))
+    assert [(1, Status.INTERRUPTED), (2, Status.SUCCESS)] == [
+        (record.attempt, record.status) for record in stage.records("report")
+    ]
