@@ -418,14 +418,6 @@ class Engine:
             beside=watch.watch,
         )
         self._watch = watch
-        self._ledger = LeaseLedger(
-            backend,
-            self._renewals,
-            clock=runtime.clock,
-            health=self._health,
-            random=self._random,
-            timeout_ms=settings.call_timeout_ms,
-        )
         self._runner = LeaseRunner(
             self,
             backend,
@@ -441,16 +433,18 @@ class Engine:
             timers=self._timers,
             won=self._granted,
         )
-
-    def _build_for_claims(self) -> None:
-        settings, runtime = self._settings, self._runtime
-        self._ledger = ClaimOnlyLedger(
-            self._backend,
+        self._ledger = LeaseLedger(
+            backend,
+            self._renewals,
             clock=runtime.clock,
             health=self._health,
             random=self._random,
+            claims=self._runner.pump,
             timeout_ms=settings.call_timeout_ms,
         )
+
+    def _build_for_claims(self) -> None:
+        settings, runtime = self._settings, self._runtime
         self._runner = ClaimOnlyRunner(
             self,
             self._backend,
@@ -463,6 +457,14 @@ class Engine:
             health=self._health,
             timers=self._timers,
             won=self._granted,
+        )
+        self._ledger = ClaimOnlyLedger(
+            self._backend,
+            clock=runtime.clock,
+            health=self._health,
+            random=self._random,
+            claims=self._runner.pump,
+            timeout_ms=settings.call_timeout_ms,
         )
 
     def _call(self, call: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:

@@ -49,6 +49,7 @@ class _Closings(Generic[RequestT]):
         batch_max: int,
         health: StoreHealth,
         random: Random,
+        claims: Pump[Any, Any],
     ) -> None:
         self._call: Callable[
             [Sequence[RequestT]], Awaitable[Sequence[CloseAnswer | BackendError]]
@@ -61,6 +62,7 @@ class _Closings(Generic[RequestT]):
             batch_max=batch_max,
             health=health,
             backoff=Backoff(random),
+            after=claims,
         )
 
     async def ask(self, request: RequestT) -> CloseAnswer | BackendError | None:
@@ -107,13 +109,18 @@ class _Ledger:
         clock: Clock,
         health: StoreHealth,
         random: Random,
+        claims: Pump[Any, Any],
         timeout_ms: int,
     ) -> None:
         self._backend = backend
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._finishes: _Closings[FinishRequest] = _Closings(
-            self._finish, batch_max=backend.capabilities.batch_max, health=health, random=random
+            self._finish,
+            batch_max=backend.capabilities.batch_max,
+            health=health,
+            random=random,
+            claims=claims,
         )
 
     @property
@@ -191,14 +198,21 @@ class LeaseLedger(_Ledger):
         clock: Clock,
         health: StoreHealth,
         random: Random,
+        claims: Pump[Any, Any],
         timeout_ms: int,
     ) -> None:
-        super().__init__(backend, clock=clock, health=health, random=random, timeout_ms=timeout_ms)
+        super().__init__(
+            backend, clock=clock, health=health, random=random, claims=claims, timeout_ms=timeout_ms
+        )
         self._lease_backend = backend
         self._renewals = renewals
         self._detached = False
         self._releases: _Closings[ReleaseRequest] = _Closings(
-            self._release, batch_max=backend.capabilities.batch_max, health=health, random=random
+            self._release,
+            batch_max=backend.capabilities.batch_max,
+            health=health,
+            random=random,
+            claims=claims,
         )
 
     @property
