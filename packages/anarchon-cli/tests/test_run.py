@@ -110,6 +110,7 @@ def test_a_second_signal_ends_it_at_once(written: Written, folder: Path) -> None
     assert (-signal.SIGTERM, "") == (process.returncode, log)
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_opened_is_one_line(written: Written, folder: Path) -> None:
     """
     An error of anarchon's ends the program with 1 and its message; --traceback shows where it came from.
@@ -149,6 +150,7 @@ def test_a_wrong_log_level_is_a_wrong_command_line(anarchon: Anarchon) -> None:
     assert 2 == anarchon("run", "x:y", "--log-level", "loud").exit_code
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_what_a_pipe_gets(folder: Path) -> None:
     """
     On a terminal that is wide enough every cell is whole, and the header stands out.

@@ -16,32 +16,48 @@ from anarchon_cli.text import printable
 
 __all__ = ["local_time", "print_json_lines", "print_table", "utc_time", "zoned_time"]
 
-_PIPE_COLUMNS = 100_000
+_FOLDED_COLUMNS_MIN = 30
 """
-Wider than any row: whoever reads a pipe wants each record on one line, and nothing cut.
+How wide the last column of a table stays, where the terminal is narrow.
 """
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """
-    Print rows under their columns. Into a pipe, each row is one line however long it is.
+    Print rows under their columns.
+
+    On a terminal, the last column is folded to its width. Whoever reads a pipe gets
+    each row on one line, however long it is. Nothing is cut in either.
     """
+    table = [list(columns), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    if sys.stdout.isatty():
+        _print_on_terminal(table, widths)
+        return
+    for row in table:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print(line.rstrip())  # noqa: T201 - this is the program's output
+
+
+def _print_on_terminal(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     from rich.console import Console  # noqa: PLC0415 - Rich takes longer to import than all the rest
     from rich.table import Table  # noqa: PLC0415 - the same
     from rich.text import Text  # noqa: PLC0415 - the same
 
-    on_screen = sys.stdout.isatty()
-    console = Console(width=None if on_screen else _PIPE_COLUMNS)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=not on_screen)
-    for row in rows:
+    header, *cells = rows
+    for name, width in zip(header, widths, strict=True):
+        table.add_column(name, overflow="fold", min_width=min(width, _FOLDED_COLUMNS_MIN))
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for row in cells:
         # A Text is shown as it stands; a str would be read as markup.
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        print(line.rstrip())  # noqa: T201 - this is the program's output
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console()
+    # Dates that are folded cannot be read; a terminal that is too narrow for them wraps whole lines better.
+    least = sum(widths[:-1]) + 2 * len(widths) + min(widths[-1], _FOLDED_COLUMNS_MIN)
+    console.width = max(console.width, least)
+    console.print(table)
 
 
 def print_json_lines(objects: Iterable[Mapping[str, object]]) -> None:

@@ -156,7 +156,7 @@ def _time(slot: int, schedule: Schedule, timezone: str | None) -> str:
 
 def _row_of(upcoming: Upcoming) -> tuple[str, ...]:
     if upcoming.slot is None:
-        return (upcoming.job, upcoming.schedule, "", upcoming.note, "")
+        return (upcoming.job, upcoming.schedule, "", "", upcoming.note)
     slot = upcoming.slot
     return (upcoming.job, upcoming.schedule, str(slot), utc_time(slot), upcoming.time)
 
