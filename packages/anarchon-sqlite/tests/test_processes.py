@@ -90,7 +90,7 @@ def test_each_run_has_one_winner(path: Path, opened: Opened, started: Started) -
     assert dict.fromkeys(range(2_000), 1) == dict(
         sorted(Counter(chain.from_iterable(wins)).items())
     )
-    assert all(won for won in wins), "a racer that never wins raced nobody"
+    assert sum(bool(won) for won in wins) > 1, "a racer that wins everything raced nobody"
 
 
 def test_processes_may_make_the_tables_at_once(path: Path, started: Started) -> None:

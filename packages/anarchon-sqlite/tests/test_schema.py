@@ -107,9 +107,9 @@ def test_an_old_sqlite_is_refused() -> None:
     needed = ".".join(map(str, SQLITE_MIN))
     check_sqlite_version(SQLITE_MIN)
     with pytest.raises(
-        ServerTooOldError, match=rf"carries SQLite 3\.34\.1; SQLite {needed} or newer"
+        ServerTooOldError, match=rf"carries SQLite 3\.33\.0; SQLite {needed} or newer"
     ):
-        check_sqlite_version((3, 34, 1))
+        check_sqlite_version((3, 33, 0))
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
@@ -246,4 +246,4 @@ def test_no_statement_reads_a_whole_table(path: Path, name: str, statement: str)
     scans = [step for step in steps if step.startswith("SCAN ") and "CONSTANT ROW" not in step]
     # The history of all jobs walks the index from its newest end, and stops at the limit.
     by_slot = ["SCAN anarchon_runs USING INDEX anarchon_runs_by_slot"]
-    assert (by_slot if name == "history" else []) == scans
+    assert (by_slot if name == "history" else []) == [step.replace(" TABLE", "") for step in scans]

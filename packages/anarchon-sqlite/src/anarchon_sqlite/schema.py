@@ -21,9 +21,9 @@ SCHEMA_VERSION = 1
 The schema that this code reads and writes.
 """
 
-SQLITE_MIN = (3, 35, 0)
+SQLITE_MIN = (3, 34, 1)
 """
-The oldest SQLite that is supported: upserts, WITHOUT ROWID and write-ahead logging as they are used here.
+The oldest SQLite that the tests and the conformance kit have passed on.
 """
 
 _FIRST = (
