@@ -31,7 +31,7 @@ from anarchon import RunContext, Scheduler
 from anarchon_sqlite import SqliteBackend
 
 PROCESSES = 3
-WARM_UP_S = 1.5
+WARM_UP_S = 4.0
 
 
 def cpu_s() -> float:

@@ -28,7 +28,6 @@ stand in for them. They are named from the core's package folder.
 BANNED_IN_CORE = {
     "asyncio.new_event_loop": "take the loop's owner from the runtime",
     "asyncio.run": "take the loop's owner from the runtime",
-    "asyncio.sleep": "await a sleep of the runtime (asyncio.sleep(0) may stay)",
     "asyncio.to_thread": "hand the call to the runtime's pool",
     "concurrent.futures.ThreadPoolExecutor": "hand the call to the runtime's pool",
     "datetime.date.today": "ask the clock that was passed in",
@@ -39,14 +38,14 @@ BANNED_IN_CORE = {
     "random": "draw from the generator that was passed in",
     "secrets": "ask the runtime for a token",
     "threading.Thread": "ask the runtime for a thread",
-    "threading.Timer": "await a sleep of the runtime",
+    "threading.Timer": "await asyncio.sleep: the loop's own time can be a simulation's",
     "time.clock_gettime": "ask the clock that was passed in",
     "time.clock_gettime_ns": "ask the clock that was passed in",
     "time.monotonic": "ask the clock that was passed in",
     "time.monotonic_ns": "ask the clock that was passed in",
     "time.perf_counter": "ask the clock that was passed in",
     "time.perf_counter_ns": "ask the clock that was passed in",
-    "time.sleep": "await a sleep of the runtime",
+    "time.sleep": "await asyncio.sleep: the loop's own time can be a simulation's",
     "time.time": "ask the clock that was passed in",
     "time.time_ns": "ask the clock that was passed in",
     "uuid.uuid1": "ask the runtime for a token",
@@ -132,9 +131,7 @@ def banned_names(text: str) -> Iterator[Finding]:
     """
     tree = ast.parse(text)
     imported = dict(_imported_names(tree))
-    allowed = {id(node) for node in _annotations(tree)} | {
-        id(call.func) for call in _zero_sleeps(tree)
-    }
+    allowed = {id(node) for node in _annotations(tree)}
     covered: set[int] = set()
     for node in ast.walk(tree):
         if (
@@ -274,16 +271,6 @@ def _annotations(tree: ast.AST) -> Iterator[ast.AST]:
         for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             if annotation is not None:
                 yield from ast.walk(annotation)
-
-
-def _zero_sleeps(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and len(node.args) == 1
-            and isinstance(node.args[0], ast.Constant)
-        ) and node.args[0].value == 0:
-            yield node
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:

@@ -15,7 +15,7 @@ from anarchon.job import JobOptions, JobSpec, check_name, make_spec
 from anarchon.slots import Cron, Every, Once, Schedule
 from anarchon.slots.facts import check_schedule
 
-__all__ = ["JobDefinitions", "Jobs"]
+__all__ = ["JobDefinitions", "Jobs", "duplicate"]
 
 HandlerT = TypeVar("HandlerT", bound=Handler)
 

@@ -29,12 +29,13 @@ __all__ = [
     "default_instance_id",
     "on_handlers_loop",
     "on_own_thread",
+    "run_program",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Main = Callable[[], Coroutine[Any, Any, None]]
+_Main = Callable[[], Coroutine[Any, Any, None]]
 
 _POOL_THREADS_MAX = 64
 
@@ -44,13 +45,13 @@ class LoopStarter(Protocol):
     Start an event loop that runs *main* to its end, somewhere else than here.
     """
 
-    def __call__(self, main: Main, *, name: str) -> None:
+    def __call__(self, main: _Main, *, name: str) -> None:
         """
         Start it and return at once.
         """
 
 
-def on_own_thread(main: Main, *, name: str) -> None:
+def on_own_thread(main: _Main, *, name: str) -> None:
     """
     Run *main* on a daemon thread with an event loop of its own.
 
@@ -60,11 +61,18 @@ def on_own_thread(main: Main, *, name: str) -> None:
     threading.Thread(target=lambda: asyncio.run(main()), name=name, daemon=True).start()
 
 
+def run_program(main: _Main) -> None:
+    """
+    Run *main* on a loop of this thread: what a program of its own does.
+    """
+    asyncio.run(main())
+
+
 # A loop keeps only weak references to its tasks.
 _TASKS: set[asyncio.Task[None]] = set()
 
 
-def on_handlers_loop(main: Main, *, name: str) -> None:
+def on_handlers_loop(main: _Main, *, name: str) -> None:
     """
     Run *main* on the loop of the handlers, where one that blocks it starves it.
 
@@ -128,7 +136,12 @@ class DaemonPool(Executor):
                 threading.Thread(target=self._work, name=name, daemon=True).start()
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, ARG002 - the signature of Executor
+    def shutdown(
+        self,
+        wait: bool = True,  # noqa: FBT001, FBT002, ARG002 - the signature of Executor
+        *,
+        cancel_futures: bool = False,  # noqa: ARG002 - the same
+    ) -> None:
         """
         Take no more calls. Threads that work end when their calls have; nobody waits for them.
         """

@@ -80,7 +80,13 @@ class OpenedMemory:
         self._check()
         return self._store.clock.wall_ms()
 
-    async def history(self, job: str | None, *, limit: int, timeout_ms: int) -> Sequence[RunRecord]:  # noqa: ARG002 - memory answers at once
+    async def history(
+        self,
+        job: str | None,
+        *,
+        limit: int,
+        timeout_ms: int,  # noqa: ARG002 - memory answers at once
+    ) -> Sequence[RunRecord]:
         """
         Return the newest records, newest first.
         """

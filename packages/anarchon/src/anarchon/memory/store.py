@@ -20,7 +20,7 @@ from anarchon.records import Retention, RunRecord, Status, datetime_of
 
 __all__ = ["MemoryStore"]
 
-Key = tuple[str, int, int]
+_Key = tuple[str, int, int]
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class MemoryStore:
     states: dict[str, JobState] = field(default_factory=dict)
     claims: dict[str, dict[int, str]] = field(default_factory=dict)
     forgotten: dict[str, int] = field(default_factory=dict)
-    records: dict[str, dict[Key, _Stored]] = field(default_factory=dict)
+    records: dict[str, dict[_Key, _Stored]] = field(default_factory=dict)
     # The renewal thread has a backend of its own on the same store. The lock is
     # held over plain dictionary work only, never over an await.
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -103,7 +103,7 @@ class MemoryStore:
         for listener in tuple(self.listeners):
             listener(job)
 
-    def _prune(self, records: dict[Key, _Stored]) -> None:
+    def _prune(self, records: dict[_Key, _Stored]) -> None:
         """
         Forget old records of one job; the job's state protects its slots without them.
         """

@@ -13,6 +13,7 @@ from anarchon.backend import Backend, LeaseBackend, RegisterAnswer
 from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon.events import (
     BlockEvent,
+    ErrorEvent,
     Event,
     SchedulerStartedEvent,
     SchedulerStoppedEvent,
@@ -22,7 +23,8 @@ from anarchon.job import Job
 from anarchon.records import datetime_of
 from anarchon.runtime import Runtime
 from anarchon.scheduler.claim_only_runner import ClaimOnlyRunner
-from anarchon.scheduler.executor import Executor, judge
+from anarchon.scheduler.ending import Ending
+from anarchon.scheduler.executor import Executor
 from anarchon.scheduler.grants import Grants
 from anarchon.scheduler.lease_runner import LeaseRunner
 from anarchon.scheduler.ledger import ClaimOnlyLedger, LeaseLedger
@@ -30,7 +32,7 @@ from anarchon.scheduler.loop_watch import LoopWatch, Step
 from anarchon.scheduler.pursuit import Pursuit
 from anarchon.scheduler.registering import compare_schedule, register_jobs
 from anarchon.scheduler.renewals import Renewals
-from anarchon.scheduler.runs import ActiveRun, Board, Cause
+from anarchon.scheduler.runs import ActiveRun, Board
 from anarchon.scheduler.settings import Settings
 from anarchon.scheduler.store_line import Backoff, StoreClock, StoreHealth, call_store
 from anarchon.scheduler.supervisor import Supervisor
@@ -42,8 +44,6 @@ __all__ = ["Engine"]
 logger = logging.getLogger("anarchon")
 
 _PULSE_MS_MAX = 1_000
-_GRACE_S = 0.5
-_CLOSE_S = 0.3
 
 
 class Engine:
@@ -119,6 +119,14 @@ class Engine:
             board=self._board,
             ended=self._run_ended,
         )
+        self._ending = Ending(
+            backend,
+            self._tasks,
+            self._executor,
+            self._ledger,
+            renewals=self._renewals,
+            pool=self._pool,
+        )
 
     @property
     def backend(self) -> Backend:
@@ -191,9 +199,9 @@ class Engine:
         self._runner.stop()
         self._stopping.set()
         self._health.wake()
-        await self._drain(deadline_s)
-        unfinished = await self._hand_over()
-        await self._close()
+        await self._ending.drain(self._claims_task, deadline_s)
+        unfinished = await self._ending.hand_over()
+        await self._ending.close()
         self.emit(SchedulerStoppedEvent(instance=self.instance_id, unfinished=unfinished))
 
     async def _connect(self) -> None:
@@ -224,6 +232,7 @@ class Engine:
             store_ms, sent_ms=sent_ms, received_ms=clock.suspend_ms(), sent_wall_ms=sent_wall_ms
         )
         now_ms = self._timers.now_ms() if store_ms is None else store_ms
+        self._jobs = self._askable(now_ms)
         registered: list[tuple[Job, RegisterAnswer, str | None]] = []
         if isinstance(self._runner, LeaseRunner):
             registered = await register_jobs(
@@ -245,6 +254,27 @@ class Engine:
                 service=self._backend.service,
             )
         )
+
+    def _askable(self, now_ms: int) -> Sequence[Job]:
+        """
+        Leave out jobs whose schedule raises: one of the user's own must not stop the others.
+        """
+        askable = []
+        for job in self._jobs:
+            try:
+                job.schedule.last_slot(now_ms)
+                job.schedule.next_slot(now_ms)
+            except Exception as error:
+                message = f"job {job.name!r} is left out until the next start: its schedule raised {error!r}"
+                logger.exception(message, extra={"job": job.name, "instance": self.instance_id})
+                self.emit(
+                    ErrorEvent(
+                        instance=self.instance_id, message=message, job=job.name, error=error
+                    )
+                )
+            else:
+                askable.append(job)
+        return askable
 
     def _begin(
         self, registered: Sequence[tuple[Job, RegisterAnswer, str | None]], now_ms: int
@@ -288,76 +318,7 @@ class Engine:
         self._running = False
         self._timers.stop()
         self._runner.stop()
-        await self._close()
-
-    # The end.
-
-    async def _drain(self, deadline_s: float) -> None:
-        """
-        Wait for handlers, and for claims in flight: one that is won now is released at once.
-        """
-        while True:
-            waiting = set(self._tasks.works)
-            if self._claims_task is not None and not self._claims_task.done():
-                waiting.add(self._claims_task)
-            left_s = deadline_s - asyncio.get_running_loop().time()
-            if not waiting or left_s <= 0:
-                return
-            await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-
-    async def _hand_over(self) -> int:
-        """
-        Cancel the async handlers that outlasted the stop timeout, and see their runs released.
-
-        What cannot be ended, a thread or a clean-up that goes on, keeps its run: its
-        renewals go on after stop(), on their own connection.
-        """
-        if self._claims_task is not None:
-            self._claims_task.cancel()
-        for run in tuple(self._executor.runs):
-            run.cut(Cause.STOP)
-        waiting = {
-            run.task
-            for run in self._executor.runs
-            if run.task is not None and not (run.in_thread and run.lease)
-        }
-        if waiting:
-            await asyncio.wait(waiting, timeout=_GRACE_S)
-        for run in tuple(self._executor.runs):
-            if run.in_thread and run.lease is not None:
-                self._adopt(run)
-        if isinstance(self._ledger, LeaseLedger):
-            self._ledger.detach()
-        self._ledger.give_up()
-        await asyncio.sleep(0)
-        return len(self._executor.runs)
-
-    def _adopt(self, run: ActiveRun) -> None:
-        """
-        Let a handler's thread report by itself how it ends: nobody waits for it here any more.
-        """
-        ledger = cast("LeaseLedger", self._ledger)
-        with run.handoff:
-            if run.thread_outcome is None:
-                run.adopter = lambda outcome: ledger.adopt(run, judge(run, outcome))
-
-    async def _close(self) -> None:
-        closing = [self._quietly(self._backend.close()), self._quietly(self._tasks.stop())]
-        if self._renewals is not None:
-            closing.append(self._quietly(self._renewals.stop()))
-        await asyncio.gather(*closing)
-        self._pool.shutdown(wait=False)
-
-    @staticmethod
-    async def _quietly(ending: Coroutine[Any, Any, object]) -> None:
-        """
-        End something that may well be broken, within a bound.
-        """
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await ending
-        except Exception as error:  # noqa: BLE001 - whatever it is, stop() goes on
-            logger.debug("while closing: %s", error)
+        await self._ending.close()
 
     # What the parts tell.
 

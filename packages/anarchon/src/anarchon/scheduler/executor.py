@@ -21,7 +21,7 @@ from anarchon.scheduler.core import SchedulerCore
 from anarchon.scheduler.gate import Gate
 from anarchon.scheduler.runs import ActiveRun, Cause, Outcome, Stage
 
-__all__ = ["Executor", "Ledger", "Verdict"]
+__all__ = ["Executor", "Ledger", "Verdict", "judge"]
 
 logger = logging.getLogger("anarchon")
 

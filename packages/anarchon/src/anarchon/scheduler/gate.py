@@ -84,7 +84,7 @@ class Gate:
             try:
                 value = yield awaited
                 step = coroutine.send
-            except BaseException as error:  # noqa: BLE001 - it is the handler's to see: a cancellation, or what it awaited raised
+            except BaseException as error:  # noqa: BLE001 - it is the handler's to see
                 step, value = coroutine.throw, error
 
     def _hold(

@@ -136,6 +136,8 @@ class ActiveRun:
 
         A thread cannot be cancelled: it goes on, and is told through ctx.lost.
         """
+        if cause is Cause.FENCE and self.stage is not Stage.HANDLER:
+            return  # No body runs any more; what the finish is answered decides.
         if cause in (Cause.FENCE, Cause.TOKEN) and not self.context.lost.is_set():
             self.context.lost.set()
             if self.stage is not Stage.ENDED:
@@ -166,6 +168,8 @@ class ActiveRun:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self.lease is not None
+        if self.stage is not Stage.HANDLER:
+            return
         match self.lease.standing(self._clock):
             case LeaseStanding.HELD:
                 self.arm_fence(loop)

@@ -20,7 +20,7 @@ from anarchon.events import Event
 from anarchon.job import Job, JobSpec, build_job
 from anarchon.jobs import JobDefinitions, Jobs, duplicate
 from anarchon.records import RunRecord
-from anarchon.runtime import Runtime
+from anarchon.runtime import Runtime, run_program
 from anarchon.scheduler.engine import Engine
 from anarchon.scheduler.settings import backend_of, settings_of
 from anarchon.scheduler.signals import Signals
@@ -280,7 +280,7 @@ class Scheduler(JobDefinitions):
 
         For a program of its own; a web service uses ``async with`` in its lifespan.
         """
-        asyncio.run(self._run())
+        run_program(self._run)
 
     async def _run(self) -> None:
         with Signals() as caught:
