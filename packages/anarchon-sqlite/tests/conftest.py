@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from anarchon.backend import ClaimRequest
 from anarchon_sqlite import SqliteBackend
 

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 import pytest
+
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
 from anarchon.testing import ManualClock
 from anarchon_sqlite import SqliteBackend

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+
 from anarchon.backend import ClaimRequest, FinishRequest, ReleaseRequest
 from anarchon.records import Status
 from anarchon_sqlite import SqliteBackend

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 import aiosqlite
 import pytest
+
 from anarchon.errors import BackendStateError, StoreUnavailableError
 from anarchon_sqlite.hop import Hop
 from anarchon_sqlite.transaction import Ticket, write_transaction

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+
 from anarchon.backend import (
     PROTOCOL_VERSION,
     ClaimAnswer,

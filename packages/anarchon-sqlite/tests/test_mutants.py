@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from anarchon_conformance import run_clause
 from anarchon_conformance.loading import load_profile
 

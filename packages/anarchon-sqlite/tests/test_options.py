@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from anarchon import registry
 from anarchon.errors import InvalidOptionError
 from anarchon.records import Retention

@@ -8,6 +8,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from anarchon.errors import StoreRefusedError
 from anarchon_sqlite import SqliteBackend
 from anarchon_sqlite.place import file_system_of, read_mounts

@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
 from anarchon.errors import StoreUnavailableError
 from anarchon_sqlite import SqliteBackend

@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
 from anarchon.backend import PROTOCOL_VERSION, ClaimRequest
 from anarchon.errors import BackendError, ProtocolVersionError, ServerTooOldError, StoreRefusedError
 from anarchon_sqlite import SqliteBackend

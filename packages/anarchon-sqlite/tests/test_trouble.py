@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+
 from anarchon.backend import ClaimRequest
 from anarchon.errors import StoreRefusedError, StoreUnavailableError
 from anarchon_sqlite import SqliteBackend

@@ -32,7 +32,6 @@ from anarchon.errors import (
     StoreUnavailableError,
 )
 from anarchon.records import Retention, RunRecord
-
 from anarchon_sqlite.batch import Session, Tables, serve
 from anarchon_sqlite.clock import LeaseClock, host_clock
 from anarchon_sqlite.hints import Watch

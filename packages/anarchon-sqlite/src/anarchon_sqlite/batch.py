@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 from anarchon.backend import RenewRequest
 from anarchon.errors import BackendError, RequestError, StoreRefusedError, StoreUnavailableError
 from anarchon.protocol import Change, JobState, Now, RecordOpen, RecordView
-
 from anarchon_sqlite.clock import LeaseClock
 from anarchon_sqlite.operations import Operation
 from anarchon_sqlite.pruning import Pruning

@@ -18,7 +18,6 @@ from typing import TypeVar
 from anarchon.errors import StoreUnavailableError
 from anarchon.records import Retention
 from anarchon_conformance.profile import BackendProfile, Opener, Proxy
-
 from anarchon_sqlite.backend import SqliteBackend
 from anarchon_sqlite.hop import Hop
 from anarchon_sqlite.transaction import Ticket

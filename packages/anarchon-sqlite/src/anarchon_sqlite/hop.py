@@ -26,8 +26,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import aiosqlite
-from anarchon.errors import BackendStateError, StoreUnavailableError
 
+from anarchon.errors import BackendStateError, StoreUnavailableError
 from anarchon_sqlite.clock import monotonic_s
 from anarchon_sqlite.transaction import Ticket
 from anarchon_sqlite.trouble import is_broken

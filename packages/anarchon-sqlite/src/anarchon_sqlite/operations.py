@@ -31,7 +31,6 @@ from anarchon.protocol import (
     decide_renewal,
 )
 from anarchon.protocol.closing import started_ms_of
-
 from anarchon_sqlite.rows import AnyRequest
 
 __all__ = ["CLAIM", "FINISH", "REGISTER", "RELEASE", "RENEW", "Operation"]

@@ -10,7 +10,6 @@ import sqlite3
 from collections import Counter
 
 from anarchon.records import Retention
-
 from anarchon_sqlite.statements import Statements
 
 __all__ = ["Pruning"]

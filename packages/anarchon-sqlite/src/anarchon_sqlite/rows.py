@@ -18,7 +18,6 @@ from anarchon.backend import (
 from anarchon.errors import RequestError
 from anarchon.protocol import JobState, Live, RecordClose, RecordOpen, RecordView, Skip
 from anarchon.records import Reason, RunRecord, Status, datetime_of
-
 from anarchon_sqlite.statements import READ_SIZES
 
 __all__ = [

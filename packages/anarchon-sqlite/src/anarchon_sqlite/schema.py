@@ -8,7 +8,6 @@ import sqlite3
 
 from anarchon.backend import PROTOCOL_VERSION
 from anarchon.errors import ProtocolVersionError, ServerTooOldError, StoreRefusedError
-
 from anarchon_sqlite.options import Synchronous
 from anarchon_sqlite.place import check_place
 from anarchon_sqlite.statements import Statements

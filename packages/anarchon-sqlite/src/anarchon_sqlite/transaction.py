@@ -10,7 +10,6 @@ from time import sleep
 from typing import TypeVar
 
 from anarchon.errors import StoreUnavailableError
-
 from anarchon_sqlite.clock import monotonic_s
 from anarchon_sqlite.trouble import is_busy
 
