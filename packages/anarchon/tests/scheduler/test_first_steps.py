@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from anarchon import RunContext, Status
 from virtual import START_MS, StuckError, VirtualLoop, World
+
+from anarchon import RunContext, Status
 
 
 async def test_each_slot_runs_once_and_on_time(world: World) -> None:

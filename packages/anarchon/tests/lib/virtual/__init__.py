@@ -8,6 +8,7 @@ from virtual.clock import START_MS, VirtualClock
 from virtual.faults import (
     Faults,
     FaultyBackend,
+    Served,
     answer_late,
     arrive_late,
     fail,
@@ -24,6 +25,7 @@ __all__ = [
     "FaultyBackend",
     "Latch",
     "Node",
+    "Served",
     "StuckError",
     "VirtualClock",
     "VirtualLoop",

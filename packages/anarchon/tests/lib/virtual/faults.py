@@ -32,6 +32,7 @@ __all__ = [
     "Call",
     "Faults",
     "FaultyBackend",
+    "Served",
     "answer_late",
     "arrive_late",
     "fail",
@@ -40,7 +41,23 @@ __all__ = [
     "lose_answer",
 ]
 
-Served: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """
+    What the store would do, once for each time it is called.
+    """
+
+    call: Callable[[], Coroutine[Any, Any, Any]]
+    items: int
+
+    async def __call__(self) -> Any:
+        """
+        Reach the store.
+        """
+        return await self.call()
+
+
 Action: TypeAlias = Callable[[Served], Awaitable[Any]]
 
 
@@ -80,8 +97,7 @@ def fail_items(error: BackendError) -> Action:
     """
 
     async def action(served: Served) -> Any:
-        answers = await served()
-        return [error for _ in answers]
+        return [error] * served.items
 
     return action
 
@@ -168,12 +184,12 @@ class Faults:
         """
         return sum(call.method == method for call in self.calls)
 
-    async def carry(self, connection: int, method: str, items: int, served: Served) -> Any:
+    async def carry(self, connection: int, method: str, served: Served) -> Any:
         """
         Carry a call to the store, as well as it goes today.
         """
-        at_ms = int(asyncio.get_running_loop().time() * 1_000)
-        self.calls.append(Call(at_ms, method, connection, items))
+        at_ms = int(asyncio.get_running_loop().time() * 1_000 + 1e-3)
+        self.calls.append(Call(at_ms, method, connection, served.items))
         if self.dead or connection in self.down_connections:
             return await hang(served)
         if self.down is not None:
@@ -305,5 +321,7 @@ class FaultyBackend:
         )
         return answers
 
-    async def _carry(self, method: str, items: int, served: Served) -> Any:
-        return await self.faults.carry(self.connection, method, items, served)
+    async def _carry(
+        self, method: str, items: int, call: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        return await self.faults.carry(self.connection, method, Served(call, items))

@@ -26,7 +26,6 @@ from anarchon import (
 )
 from anarchon.events import EVENT_TYPES, Event
 from anarchon.runtime import LoopStarter, on_handlers_loop
-
 from virtual.clock import START_MS, VirtualClock
 from virtual.faults import Faults, FaultyBackend
 from virtual.loop import Latch, VirtualLoop
