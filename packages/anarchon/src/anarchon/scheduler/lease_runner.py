@@ -209,7 +209,7 @@ class LeaseRunner:
             watched = {
                 name: view.watch
                 for name, view in self._views.items()
-                if view.watch is not None and not view.watch.asking
+                if view.watch is not None and view.watch.asked is None
             }
             if not watched:
                 self._watching.clear()
@@ -243,7 +243,7 @@ class LeaseRunner:
         if not self._core.running:
             return False
         if pursuit.watch is not None:
-            return pursuit.view.watch is pursuit.watch
+            return pursuit.view.watch is pursuit.watch and pursuit.watch.asked is pursuit
         return pursuit.view.pursuit is pursuit
 
     async def _send(self, pursuits: Sequence[Pursuit]) -> Sequence[ClaimAnswer | BackendError]:
@@ -402,7 +402,7 @@ class LeaseRunner:
 
     def _later(self, view: JobView, watch: Watch, pause_ms: int) -> None:
         watch.generation += 1
-        watch.asking = False
+        watch.asked = None
         self._watching.set()
         generation = watch.generation
         self._agenda.after(pause_ms, lambda: self._check(view, watch, generation))
@@ -419,8 +419,8 @@ class LeaseRunner:
         ):
             return
         watch.generation += 1
-        watch.asking = True
-        self.pump.put(Pursuit(view, watch.slot, watch.attempt + 1, watch.token, watch=watch))
+        watch.asked = Pursuit(view, watch.slot, watch.attempt + 1, watch.token, watch=watch)
+        self.pump.put(watch.asked)
 
     # Catching up in order.
 

@@ -20,7 +20,8 @@ class Watch:
 
     ``token`` is for the next attempt, and is used for no other. ``generation``
     tells a check that is still in the agenda from one that was replaced;
-    ``asking`` says that a check is under way.
+    ``asked`` is the check under way. A second one before it was sent takes its
+    place: the same token twice in one batch would be granted twice.
     """
 
     slot: int
@@ -28,7 +29,7 @@ class Watch:
     instance_id: str
     token: str
     generation: int = 0
-    asking: bool = False
+    asked: Pursuit | None = None
 
 
 @dataclass(slots=True, eq=False)
