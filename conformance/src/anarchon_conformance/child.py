@@ -7,7 +7,7 @@ An instance in a process of its own: what the kit starts, with a clock that may 
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import sys
 import time
@@ -40,14 +40,14 @@ def lie(offset_ms: int) -> None:
     def lying_get_ns(clock: int) -> int:
         return true_get_ns(clock) + (offset_ns if clock == wall else 0)
 
-    class LyingDatetime(datetime.datetime):
+    class LyingDatetime(dt.datetime):
         @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> LyingDatetime:
+        def now(cls, tz: dt.tzinfo | None = None) -> LyingDatetime:
             return cls.fromtimestamp(lying_time(), tz)
 
         @classmethod
         def utcnow(cls) -> LyingDatetime:
-            return cls.fromtimestamp(lying_time(), datetime.UTC).replace(tzinfo=None)
+            return cls.fromtimestamp(lying_time(), dt.UTC).replace(tzinfo=None)
 
     def lying_gmtime(seconds: float | None = None) -> time.struct_time:
         return true_gmtime(lying_time() if seconds is None else seconds)
@@ -64,7 +64,7 @@ def lie(offset_ms: int) -> None:
         "localtime": lying_localtime,
     }
     vars(time).update(lies)
-    vars(datetime)["datetime"] = LyingDatetime
+    vars(dt)["datetime"] = LyingDatetime
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from anarchon.errors import BackendError
-
 from anarchon_conformance.harness import JOB, Instance
 from anarchon_conformance.loading import load_profile
 from anarchon_conformance.running import prepare

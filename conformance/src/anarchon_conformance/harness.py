@@ -32,7 +32,6 @@ from anarchon.capabilities import Capabilities, Reach
 from anarchon.clock import SystemClock
 from anarchon.errors import BackendError
 from anarchon.records import Retention, RunRecord, Status
-
 from anarchon_conformance.clauses import CLAUSES, NEEDS
 from anarchon_conformance.profile import BackendProfile
 

@@ -39,7 +39,6 @@ from anarchon.protocol import (
     decide_renewal,
 )
 from anarchon.records import Reason, Status
-
 from anarchon_conformance.harness import Bench, Instance, World
 
 __all__ = ["ClaimOnlyModel", "LeaseModel", "Model", "Step", "replay"]
@@ -53,23 +52,34 @@ class Step:
     """
     One request, in terms that do not depend on the clock.
 
-    The token is made of slot, attempt and letter, so that stale and repeated requests
-    are frequent and yet no token ever belongs to two attempts.
+    ``aim`` says how it relates to the newest attempt of its job: that attempt's own, the
+    next one, a later slot, or any. Else nearly all requests would be strangers'. A token
+    is made of slot, attempt and letter, so that none ever belongs to two attempts.
     """
 
     kind: str
     job: str
+    aim: str
     slot: int
     attempt: int
     letter: str
     options: Mapping[str, Any]
 
-    @property
-    def token(self) -> str:
+    def key(self, world: World, rows: Rows) -> dict[str, Any]:
         """
-        The token that the request carries.
+        Say which attempt the request is about, and with which token.
         """
-        return f"{self.job}-{self.slot}-{self.attempt}-{self.letter}"
+        newest = max((key for key in rows if key[0] == self.job), default=None)
+        slot, attempt = world.slot(self.slot), self.attempt
+        if newest is not None and self.aim == "own":
+            token = rows[newest].token
+            return {"job": self.job, "slot": newest[1], "attempt": newest[2], "token": token}
+        if newest is not None and self.aim == "next":
+            slot, attempt = newest[1], newest[2] + 1
+        if newest is not None and self.aim == "later":
+            slot, attempt = newest[1] + 1_000, 1
+        token = f"{self.job}-{slot}-{attempt}-{self.letter}"
+        return {"job": self.job, "slot": slot, "attempt": attempt, "token": token}
 
 
 @dataclass(slots=True)
@@ -189,7 +199,7 @@ async def replay(bench: Bench, model: Model, plan: list[Step]) -> None:
         instances = await world.two()
         for place, step in enumerate(plan):
             instance = instances[place % 2]
-            request = await _request(world, instance, step)
+            request = await _request(instance, step, step.key(world, model.rows))
             call = getattr(instance.backend, step.kind)
             (told,) = await call([request], timeout_ms=bench.timeout_ms)
             now = await _now(instance, told)
@@ -214,14 +224,11 @@ async def _now(instance: Instance, told: Any) -> Now:
     return Now(now_ms or 0, now_ms or 0)
 
 
-async def _request(world: World, instance: Instance, step: Step) -> Any:
+async def _request(instance: Instance, step: Step, key: dict[str, Any]) -> Any:
     """
     Write the request of a step; what lies in the past or the future does so by hours.
     """
     options = dict(step.options)
-    slot = world.slot(step.slot)
-    key: dict[str, Any] = {"job": step.job, "slot": slot, "attempt": step.attempt}
-    key["token"] = step.token
     if step.kind == "renew":
         return RenewRequest(**key, lease_ms=instance.bench.long_ms)
     if step.kind == "release":
@@ -230,17 +237,15 @@ async def _request(world: World, instance: Instance, step: Step) -> Any:
         return FinishRequest(**key, status=Status(options.pop("status")), **options)
     now_ms = await instance.now_ms()
     if options.pop("ahead"):
-        slot = now_ms + _HOUR_MS + step.slot
+        key["slot"] = now_ms + _HOUR_MS + step.slot
     if step.kind == "register":
-        empty = options.pop("empty")
-        return RegisterRequest(job=step.job, slot=None if empty else slot, **options)
+        slot = None if options.pop("empty") else key["slot"]
+        return RegisterRequest(job=step.job, slot=slot, **options)
     if options.pop("expired"):
         options["not_after_ms"] = now_ms - _HOUR_MS
     if options.pop("too_old"):
         options["max_lateness_ms"] = _SLACK_MS
-    return instance.claim_request(
-        slot, job=step.job, attempt=step.attempt, token=step.token, **options
-    )
+    return instance.claim_request(**key, **options)
 
 
 def _difference(expected: Any, told: Any) -> str:

@@ -16,13 +16,15 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
 import anarchon_conformance
 from anarchon_conformance.clauses import CLAUSES
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause_of
 from anarchon_conformance.profile import BackendProfile
 
-__all__ = ["ClauseRun", "call", "prepare", "run_clause", "tests_by_clause"]
+__all__ = ["ClauseRun", "call", "clause_tests", "prepare", "run_clause"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class ClauseRun:
 
 
 @cache
-def tests_by_clause() -> Mapping[str, tuple[Callable[..., Any], ...]]:
+def clause_tests() -> Mapping[str, tuple[Callable[..., Any], ...]]:
     """
     Find every test of the kit, by the clause that it checks.
     """
@@ -99,12 +101,12 @@ def run_clause(profile: BackendProfile, clause_id: str) -> ClauseRun:
     lacking = bench.missing(clause_id)
     if lacking is not None:
         return ClauseRun(clause=clause_id, outcome="n/a", reason=lacking)
-    for test in tests_by_clause()[clause_id]:
+    for test in clause_tests()[clause_id]:
         offered: dict[str, Any] = {"bench": bench, "record_property": _forget}
         wanted = {name: offered[name] for name in inspect.signature(test).parameters}
         try:
             call(test, bench, wanted)
-        except Exception:  # noqa: BLE001 - whatever a broken backend raises is the finding
+        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - whatever a broken backend raises is the finding
             return ClauseRun(clause=clause_id, outcome="failed", reason=traceback.format_exc())
     return ClauseRun(clause=clause_id, outcome="passed")
 
@@ -115,6 +117,7 @@ def _forget(name: str, value: object) -> None:
     """
 
 
+@cache
 def _distribution(backend: type) -> str:
     """
     Name the distribution that a backend came with, and its version.

@@ -21,7 +21,6 @@ from anarchon.backend import (
 )
 from anarchon.errors import BackendError
 from anarchon.records import Status
-
 from anarchon_conformance.harness import JOB, Bench, Instance, World, in_pieces, new_token, only
 from anarchon_conformance.marking import clause
 

@@ -10,7 +10,6 @@ from collections import Counter
 
 from anarchon.backend import Verdict
 from anarchon.records import Retention, Status
-
 from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 

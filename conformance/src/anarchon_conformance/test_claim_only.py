@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from anarchon.backend import Verdict
 from anarchon.records import Reason, Retention, Status
-
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause
 

@@ -8,7 +8,6 @@ import asyncio
 
 from anarchon.backend import AnswerReason, Verdict
 from anarchon.records import Reason, Status
-
 from anarchon_conformance.harness import Bench, Instance, World, new_token, until
 from anarchon_conformance.marking import clause
 

@@ -5,7 +5,6 @@ Growth: a job that runs for years leaves no more than its retention.
 from __future__ import annotations
 
 from anarchon.records import Retention
-
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from anarchon.backend import Verdict
 from anarchon.records import Reason, Status
-
 from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from anarchon.records import Retention, RunRecord, Status, storable_error
-
 from anarchon_conformance.harness import JOB, Bench, new_token
 from anarchon_conformance.marking import clause
 

@@ -5,7 +5,6 @@ Claims that come too late or too early, judged by the store's clock.
 from __future__ import annotations
 
 from anarchon.backend import AnswerReason, Verdict
-
 from anarchon_conformance.harness import Bench, new_token, until
 from anarchon_conformance.marking import clause
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from anarchon.backend import (
     PROTOCOL_VERSION,
     FinishRequest,
@@ -20,7 +21,6 @@ from anarchon.backend import (
 )
 from anarchon.errors import BackendError, BackendStateError
 from anarchon.records import Status
-
 from anarchon_conformance.harness import JOB, Bench, Instance, new_token, only, pause, until
 from anarchon_conformance.marking import clause
 

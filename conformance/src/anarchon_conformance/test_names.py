@@ -7,7 +7,6 @@ from __future__ import annotations
 from anarchon.backend import Verdict
 from anarchon.errors import BackendError
 from anarchon.records import Status
-
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause
 

@@ -5,10 +5,10 @@ Finish: the result of an attempt, accepted once and told again.
 from __future__ import annotations
 
 import pytest
+
 from anarchon.backend import AnswerReason, Verdict
 from anarchon.errors import BackendError
 from anarchon.records import Reason, Status
-
 from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 

@@ -8,7 +8,6 @@ import asyncio
 
 from anarchon.backend import AnswerReason, Verdict
 from anarchon.records import Reason, Status
-
 from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 

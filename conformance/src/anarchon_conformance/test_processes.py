@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 
 from anarchon.backend import Verdict
 from anarchon.clock import SystemClock
-
 from anarchon_conformance.children import start_child
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause

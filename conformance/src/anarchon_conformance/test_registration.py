@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from anarchon.backend import AnswerReason, Verdict
 from anarchon.errors import BackendError
-
 from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 

@@ -5,7 +5,6 @@ Renewals: the heartbeat of a run, valid while nobody has taken it over.
 from __future__ import annotations
 
 from anarchon.backend import Verdict
-
 from anarchon_conformance.harness import Bench, new_token
 from anarchon_conformance.marking import clause
 

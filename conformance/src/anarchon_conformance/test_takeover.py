@@ -8,7 +8,6 @@ import asyncio
 
 from anarchon.backend import AnswerReason, ClaimAnswer, Verdict
 from anarchon.records import Reason, RunRecord, Status
-
 from anarchon_conformance.harness import Bench, Instance
 from anarchon_conformance.marking import clause
 

@@ -1,0 +1,276 @@
+"""
+What broken backends are made of: the sound ones, with a seam at every decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
+
+from anarchon.backend import (
+    ClaimAnswer,
+    ClaimRequest,
+    CloseAnswer,
+    FinishRequest,
+    RegisterAnswer,
+    RegisterRequest,
+    ReleaseRequest,
+    RenewAnswer,
+    RenewRequest,
+)
+from anarchon.capabilities import Capabilities
+from anarchon.errors import BackendError, StoreUnavailableError
+from anarchon.memory import MemoryBackend, MemoryClaimBackend, MemoryStore
+from anarchon.protocol import (
+    Change,
+    JobState,
+    Now,
+    RecordView,
+    decide_claim,
+    decide_finish,
+    decide_register,
+    decide_release,
+    decide_renewal,
+)
+from anarchon.protocol.closing import started_ms_of
+from anarchon.records import Retention
+from anarchon_conformance import BackendProfile
+from anarchon_conformance.profile import Proxy
+
+__all__ = [
+    "MUTANTS",
+    "Mutant",
+    "Sound",
+    "SoundClaimOnly",
+    "State",
+    "profile_of",
+    "trips",
+]
+
+State = JobState | None
+Made = TypeVar("Made", bound=type[Any])
+
+# The shortest lease that is not lost to a busy machine's scheduler between two calls.
+_LEASE_MS_MIN = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """
+    One broken backend, and the clauses that have to find it out.
+    """
+
+    backend: type[Any]
+    clauses: tuple[str, ...]
+    time_scale: float
+
+    @property
+    def name(self) -> str:
+        """
+        The name of its one fault.
+        """
+        return self.backend.__name__
+
+
+MUTANTS: list[Mutant] = []
+"""
+Every mutant, in the order in which they were defined.
+"""
+
+
+def trips(*clauses: str, time_scale: float = 0.1) -> Callable[[Made], Made]:
+    """
+    Say which clauses a mutant has to fail. One that hangs takes a small time scale.
+    """
+
+    def register(backend: Made) -> Made:
+        MUTANTS.append(Mutant(backend=backend, clauses=clauses, time_scale=time_scale))
+        return backend
+
+    return register
+
+
+class Sound(MemoryBackend):
+    """
+    The memory backend, with each decision in a method of its own, and with short leases.
+    """
+
+    lease_ms_min: ClassVar[int] = _LEASE_MS_MIN
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """
+        What memory can do, with leases that run out quickly.
+        """
+        return replace(super().capabilities, lease_ms_min=self.lease_ms_min)
+
+    def key(self, job: str) -> str:
+        """
+        Say under which name a job is kept.
+        """
+        return job
+
+    def on_claim(self, state: State, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
+        """
+        Decide a claim.
+        """
+        return decide_claim(state, request, now)
+
+    def on_register(
+        self, state: State, request: RegisterRequest, now: Now
+    ) -> Change[RegisterAnswer]:
+        """
+        Decide a registration.
+        """
+        return decide_register(state, request, now)
+
+    def on_renew(self, state: State, request: RenewRequest, now: Now) -> Change[RenewAnswer]:
+        """
+        Decide a renewal.
+        """
+        return decide_renewal(state, request, now)
+
+    def on_finish(
+        self, state: State, record: RecordView | None, request: FinishRequest, now: Now
+    ) -> Change[CloseAnswer]:
+        """
+        Decide a finish.
+        """
+        return decide_finish(state, record, request, now)
+
+    def on_release(
+        self, state: State, record: RecordView | None, request: ReleaseRequest, now: Now
+    ) -> Change[CloseAnswer]:
+        """
+        Decide a release.
+        """
+        return decide_release(state, record, request, now)
+
+    async def claim(
+        self, requests: Sequence[ClaimRequest], *, timeout_ms: int
+    ) -> Sequence[ClaimAnswer | BackendError]:
+        def serve(request: ClaimRequest, now: Now) -> ClaimAnswer:
+            job = self.key(request.job)
+            return self._apply(job, self.on_claim(self._store.states.get(job), request, now))
+
+        return self._each(requests, serve)
+
+    async def register(
+        self, requests: Sequence[RegisterRequest], *, timeout_ms: int
+    ) -> Sequence[RegisterAnswer | BackendError]:
+        def serve(request: RegisterRequest, now: Now) -> RegisterAnswer:
+            job = self.key(request.job)
+            return self._apply(job, self.on_register(self._store.states.get(job), request, now))
+
+        return self._each(requests, serve)
+
+    async def renew(
+        self, requests: Sequence[RenewRequest], *, timeout_ms: int
+    ) -> Sequence[RenewAnswer | BackendError]:
+        def serve(request: RenewRequest, now: Now) -> RenewAnswer:
+            job = self.key(request.job)
+            change = self.on_renew(self._store.states.get(job), request, now)
+            if change.answer.held:
+                started_ms = started_ms_of(request.started_ago_ms, now)
+                self._store.started(job, request.slot, request.attempt, started_ms)
+            return self._apply(job, change)
+
+        return self._each(requests, serve)
+
+    async def finish(
+        self, requests: Sequence[FinishRequest], *, timeout_ms: int
+    ) -> Sequence[CloseAnswer | BackendError]:
+        def serve(request: FinishRequest, now: Now) -> CloseAnswer:
+            job = self.key(request.job)
+            record = self._store.view(job, request.slot, request.attempt)
+            state = self._store.states.get(job)
+            return self._apply(job, self.on_finish(state, record, request, now))
+
+        return self._telling(requests, self._each(requests, serve))
+
+    async def release(
+        self, requests: Sequence[ReleaseRequest], *, timeout_ms: int
+    ) -> Sequence[CloseAnswer | BackendError]:
+        def serve(request: ReleaseRequest, now: Now) -> CloseAnswer:
+            job = self.key(request.job)
+            record = self._store.view(job, request.slot, request.attempt)
+            state = self._store.states.get(job)
+            return self._apply(job, self.on_release(state, record, request, now))
+
+        return self._telling(requests, self._each(requests, serve))
+
+
+class SoundClaimOnly(MemoryClaimBackend):
+    """
+    The claim-only memory backend as it is.
+    """
+
+
+class _Lossy:
+    """
+    Stands between a client and its backend, and loses what it is told to lose.
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._losing = ""
+
+    def lose_request(self) -> None:
+        self._losing = "request"
+
+    def lose_reply(self) -> None:
+        self._losing = "reply"
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._backend, name)
+        return self._through(found) if asyncio.iscoroutinefunction(found) else found
+
+    def _through(self, call: Any) -> Any:
+        async def send(*arguments: Any, **options: Any) -> Any:
+            losing, self._losing = self._losing, ""
+            if losing == "request":
+                raise StoreUnavailableError("the request was lost")
+            answers = await call(*arguments, **options)
+            if losing == "reply":
+                raise StoreUnavailableError("the reply was lost")
+            return answers
+
+        return send
+
+
+def profile_of(backend: type[Any], *, time_scale: float = 1.0, origin: str = "") -> BackendProfile:
+    """
+    Make a profile of a backend class; its namespaces live as long as the profile.
+    """
+    stores: dict[object, MemoryStore] = {}
+    locate = getattr(backend, "store_key", lambda namespace: namespace)
+    make = getattr(backend, "store_type", MemoryStore)
+
+    @asynccontextmanager
+    async def open_it(namespace: str, *, retention: Retention | None = None) -> AsyncIterator[Any]:
+        store = stores.setdefault(locate(namespace), make())
+        if retention is not None:
+            store.retention = retention
+        opened = backend(store)
+        await opened.open(timeout_ms=1_000)
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+    @asynccontextmanager
+    async def open_proxy(namespace: str) -> AsyncIterator[Proxy]:
+        async with open_it(namespace) as opened:
+            lossy: Any = _Lossy(opened)
+            yield Proxy(backend=lossy, loss=lossy)
+
+    return BackendProfile(
+        name=backend.__name__,
+        open=open_it,
+        proxy=open_proxy,
+        time_scale=time_scale,
+        origin=origin,
+    )
