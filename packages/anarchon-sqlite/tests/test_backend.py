@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from anarchon.backend import (
@@ -237,9 +238,10 @@ def test_a_status_that_nobody_may_finish_with_is_refused(opened: Opened, ask: As
             finish = FinishRequest(
                 job="job", slot=slot, attempt=1, token=claim.token, status=Status.INTERRUPTED
             )
-            (answer,) = await backend.finish([finish], timeout_ms=TIMEOUT_MS)
+            strange = replace(finish, token="another")
+            answers = await backend.finish([finish, strange], timeout_ms=TIMEOUT_MS)
 
-            assert isinstance(answer, RequestError)
+            assert [RequestError, RequestError] == [type(answer) for answer in answers]
             assert [Verdict.RUNNING] == await verdicts(backend, ask("job", slot))
 
     asyncio.run(scenario())

@@ -310,6 +310,30 @@ def test_a_connection_that_opens_too_late_is_closed(path: Path) -> None:
         late[0].execute("SELECT 1")
 
 
+def test_a_connection_that_fails_too_late_leaves_no_thread(path: Path) -> None:
+    """
+    What fails after start() has given up is nobody's any more; its thread ends.
+    """
+    free = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def connect() -> sqlite3.Connection:
+        threads.append(threading.current_thread())
+        free.wait(30)
+        return sqlite3.connect(path.parent / "missing" / "jobs.db")
+
+    async def scenario() -> None:
+        hop = hop_to(path, connect)
+        with pytest.raises(StoreUnavailableError):
+            await hop.start(timeout_ms=50)
+        free.set()
+        await asyncio.to_thread(threads[0].join, 10)
+
+    asyncio.run(scenario())
+
+    assert not threads[0].is_alive()
+
+
 def test_a_broken_connection_is_opened_anew(path: Path) -> None:
     """
     After a failure of the file, the next call has a new connection; after a busy lock, the old one.

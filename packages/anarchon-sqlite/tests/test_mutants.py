@@ -16,6 +16,15 @@ pytestmark = pytest.mark.slow
 CAUGHT = [("split", "CLM-1"), ("split", "CLM-3"), ("deferred", "CLM-1"), ("callers_clock", "LAT-6")]
 
 
+def test_lost_messages_are_played() -> None:
+    """
+    The profile offers what the clause on lost requests and replies needs, and passes it.
+    """
+    run = run_clause(load_profile("sqlite"), "CAN-5")
+
+    assert "passed" == run.outcome, run.reason
+
+
 @pytest.mark.parametrize(
     ("mutant", "clause", "outcome"),
     [

@@ -107,6 +107,14 @@ def test_tables_that_have_gone_are_a_refusal(opened: Opened, ask: Ask) -> None:
             )
             with pytest.raises(StoreRefusedError, match="no such table: anarchon_jobs"):
                 await backend.claim([ask("job", 5)], timeout_ms=TIMEOUT_MS)
+            await writer.run(
+                lambda raw, _: raw.execute("DROP TABLE anarchon_runs").fetchall(),
+                timeout_ms=TIMEOUT_MS,
+            )
+            with pytest.raises(StoreRefusedError, match="no such table: anarchon_runs"):
+                await backend.history(None, limit=1, timeout_ms=TIMEOUT_MS)
+
+            assert frozenset() == await backend.next_hint([("job", 5, 1)], timeout_ms=200)
 
     asyncio.run(scenario())
 
