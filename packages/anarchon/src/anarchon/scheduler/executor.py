@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as Pool
 from typing import Any, Protocol
 
@@ -145,7 +145,7 @@ class Executor:
             else:
                 result = await self._in_thread(run, lambda: job.handler(context))
                 if inspect.isawaitable(result):
-                    await self._drive(run, _coroutine(result))
+                    await self._drive(run, result)
         except HandOver:
             return Outcome(released=True)
         except asyncio.CancelledError as error:
@@ -157,15 +157,15 @@ class Executor:
                 timeout.cancel()
         return Outcome()
 
-    async def _drive(self, run: ActiveRun, coroutine: Coroutine[Any, Any, Any]) -> None:
+    async def _drive(self, run: ActiveRun, awaitable: Awaitable[Any]) -> None:
         """
         Go on with what a plain handler returned, now that the thread has ended.
         """
         run.in_thread = False
         if run.cause is not None:
-            coroutine.close()
+            _discard(awaitable)
             raise HandOver
-        await Gate(coroutine, run)
+        await Gate(_coroutine(awaitable), run)
 
     def _begin(self, run: ActiveRun) -> None:
         context = run.context
@@ -267,6 +267,16 @@ class Executor:
             )
         )
         return True
+
+
+def _discard(awaitable: Awaitable[Any]) -> None:
+    """
+    End what nobody will await: a coroutine that was not begun warns when it is forgotten.
+    """
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
+    elif asyncio.isfuture(awaitable):
+        awaitable.cancel()
 
 
 async def _coroutine(awaitable: Awaitable[Any]) -> Any:
