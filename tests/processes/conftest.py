@@ -22,11 +22,11 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def soak() -> bool:
+def soak_s() -> int:
     """
-    Say whether the long forms run: ``ANARCHON_SOAK=1``.
+    Say for how many seconds a figure is taken: 20, or 60 with ``ANARCHON_SOAK=1``.
     """
-    return os.environ.get("ANARCHON_SOAK") == "1"
+    return 60 if os.environ.get("ANARCHON_SOAK") == "1" else 20
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from anarchon import RunRecord, Status
 from instances import Mark, Told, check
+
+from anarchon import RunRecord, Status
 
 S = 1_000_000_000
 

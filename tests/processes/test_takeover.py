@@ -4,40 +4,21 @@ Takeover, self-fencing and a busy loop, shown on processes that are killed, stop
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from anarchon import Reason, Status
-from instances import Instance, InstancePlan, JobPlan, Stage, check
+from instances import InstancePlan, JobPlan, Stage, check
+from instances.scene import QUICK, SHORT, start_run
 from instances.stage import now_ms
+
+from anarchon import Reason, Status
 
 pytestmark = pytest.mark.slow
 
 HEARTBEAT_MS = 1_000
 LEASE_MS = 3_000
-SHORT = {"heartbeat": "1s", "lease": "3s", "stop_timeout": "1s"}
-AHEAD_MS = 1_500
+QUICK_LEASE_MS = 1_200
 MS = 1_000_000
-
-
-def start_run(stage: Stage, *names: str, job: JobPlan, **plan: object) -> list[Instance]:
-    """
-    Start instances with one job that is due in a moment, and return when its handler is at work.
-
-    The first instance is alone until then, so that it is the runner.
-    """
-    processes = [stage.spawn(name) for name in names]
-    stage.ready(*processes)
-    due = JobPlan(
-        name=job.name,
-        offset_ms=now_ms() + AHEAD_MS,
-        handler=job.handler,
-        work_ms=job.work_ms,
-        options={"jitter": 0, **job.options},
-    )
-    whole = InstancePlan(jobs=(due,), options=SHORT, **plan)  # type: ignore[arg-type]  # a test's own words for a plan
-    stage.start(processes[0], plan=whole)
-    stage.until(lambda: stage.marks(job=job.name, what="start"), "the handler to start")
-    stage.start(*processes[1:], plan=whole)
-    return processes
 
 
 def test_takeover_after_sigkill(stage: Stage) -> None:
@@ -64,6 +45,38 @@ def test_takeover_after_sigkill(stage: Stage) -> None:
         (2, stage.marks(what="end")[0].instance, Status.SUCCESS, None),
     ] == [(record.attempt, record.instance_id, record.status, record.reason) for record in records]
     assert [] == list(check.against_history(found, records))
+
+
+def test_instance_id_decides_nothing(stage: Stage) -> None:
+    """
+    One winner, also between instances of one id: a label never decides whose a run is.
+
+    A process that starts with the id of one that was killed waits for the lease, and takes the run as attempt 2.
+    """
+    job = JobPlan(name="report", work_ms=(60_000, 300))
+    runner, backup = start_run(stage, "a", "b", job=job, instance_id="same")
+    again = stage.spawn("c")
+    stage.until_wall_ms(now_ms() + LEASE_MS + HEARTBEAT_MS)
+
+    assert [runner.pid] == [mark.pid for mark in stage.marks()]
+    same = replace(job, offset_ms=stage.marks()[0].slot)
+    plan = InstancePlan(jobs=(same,), options=SHORT, instance_id="same")
+    stage.ready(again)
+    killed_ns = runner.kill()
+    backup.kill()
+    stage.start(again, plan=plan)
+    stage.until(lambda: stage.marks(what="end"), "attempt 2 to end")
+
+    assert [0] == stage.stop(again)
+    first, second = check.bodies(stage.marks(), stage.deaths)
+    waited_ms = (second.since_ns - killed_ns) / MS
+
+    assert [] == check.wrong(stage.marks(), stage.deaths)
+    assert [(1, runner.pid), (2, again.pid)] == [
+        (body.attempt, body.pid) for body in (first, second)
+    ]
+    assert LEASE_MS - HEARTBEAT_MS - HEARTBEAT_MS // 2 < waited_ms <= LEASE_MS + 2 * HEARTBEAT_MS
+    assert {"same"} == {record.instance_id for record in stage.records("report")}
 
 
 def test_fencing_after_sigstop(stage: Stage) -> None:
@@ -123,14 +136,18 @@ def test_busy_event_loop_keeps_its_lease(stage: Stage) -> None:
     A busy event loop keeps its leases: a handler that blocks it for three leases loses nothing, and is named.
     """
     blocked, _other = start_run(
-        stage, "a", "b", job=JobPlan(name="report", handler="block", work_ms=(3 * LEASE_MS,))
+        stage,
+        "a",
+        "b",
+        job=JobPlan(name="report", handler="block", work_ms=(3 * QUICK_LEASE_MS,)),
+        options=QUICK,
     )
     stage.until(lambda: stage.marks(what="end"), "the handler to end")
     (told,) = stage.until(lambda: blocked.told("block"), "the block to be told")
 
     assert [0, 0] == stage.stop(*stage.instances)
     assert "report" == told.detail["job"]
-    assert told.detail["duration_ms"] >= 3 * LEASE_MS - 100
+    assert told.detail["duration_ms"] >= 3 * QUICK_LEASE_MS
     assert [] == stage.told("takeover")
     assert [] == stage.told("lost")
     assert [1] == [body.attempt for body in check.bodies(stage.marks())]
@@ -149,7 +166,8 @@ def test_renewals_on_the_handlers_loop_are_starved(stage: Stage) -> None:
         stage,
         "a",
         "b",
-        job=JobPlan(name="report", handler="block", work_ms=(3 * LEASE_MS, 0)),
+        job=JobPlan(name="report", handler="block", work_ms=(3 * QUICK_LEASE_MS, 0)),
+        options=QUICK,
         on_handlers_loop=True,
     )
     stage.until(lambda: blocked.told("lost"), "the run to be lost")

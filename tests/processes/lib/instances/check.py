@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anarchon import RunRecord, Status
-
 from instances.evidence import Mark, Told
 
 __all__ = [

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from anarchon import RunContext
-
 from instances.evidence import append_mark
 from instances.plan import JobPlan
 

@@ -23,7 +23,6 @@ from typing import Self, TypeVar
 
 from anarchon import RunRecord
 from anarchon_sqlite import SqliteBackend
-
 from instances.evidence import Mark, Tail, Told
 from instances.plan import InstancePlan
 
@@ -256,6 +255,14 @@ class Stage:
                 self._complain(f"{patience_s:g} s were not enough for {what}")
             time.sleep(_LOOK_S)  # A file does not tell when it grows.
         return value
+
+    def until_count(self, instance: Instance, kind: str, count: int) -> None:
+        """
+        Return when an instance has told *count* events of a type.
+        """
+        self.until(
+            lambda: len(instance.told(kind)) >= count, f"{instance.name} to tell {kind} {count}"
+        )
 
     def until_wall_ms(self, instant_ms: int) -> None:
         """

@@ -28,7 +28,6 @@ from anarchon.events import Event
 from anarchon.runtime import on_handlers_loop
 from anarchon_conformance.child import lie
 from anarchon_sqlite import SqliteBackend
-
 from instances.evidence import append_told, open_log
 from instances.handlers import handler_for
 from instances.plan import TOLD, InstancePlan
