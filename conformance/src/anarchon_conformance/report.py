@@ -26,13 +26,20 @@ def as_text(certificate: Certificate, *, brief: bool = False) -> Iterator[str]:
     for name, value in certificate.figures.items():
         yield f"{'figure':13} {name}: {value}"
     yield ""
+    not_run = [
+        result.clause.id
+        for result in certificate.results
+        if result.outcome is Outcome.MISSING and not result.reason
+    ]
     for result in certificate.results:
-        if brief and result.outcome in _QUIET:
+        if result.clause.id in not_run or (brief and result.outcome in _QUIET):
             continue
         clause = result.clause
         yield f"{clause.id:7} {clause.level:6} {result.outcome:7} {result.duration_ms:6} ms  {clause.text}"
         if result.reason and result.outcome not in _QUIET:
             yield f"{'':34}{result.reason}"
+    if not_run:
+        yield f"not run       {', '.join(not_run)}"
     yield ""
     yield certificate.line
 

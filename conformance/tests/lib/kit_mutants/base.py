@@ -4,7 +4,7 @@ What broken backends are made of: the sound ones, with a seam at every decision.
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -226,7 +226,7 @@ class _Lossy:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._backend, name)
-        return self._through(found) if asyncio.iscoroutinefunction(found) else found
+        return self._through(found) if inspect.iscoroutinefunction(found) else found
 
     def _through(self, call: Any) -> Any:
         async def send(*arguments: Any, **options: Any) -> Any:
