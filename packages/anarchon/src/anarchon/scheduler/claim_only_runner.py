@@ -134,10 +134,10 @@ class ClaimOnlyRunner:
         return self._core.running and pursuit.view.pursuit is pursuit
 
     async def _send(self, pursuits: Sequence[Pursuit]) -> Sequence[ClaimAnswer | BackendError]:
-        sent_ms, sent_wall_ms = self._clock.suspend_ms(), self._clock.wall_ms()
+        sent_ms = self._clock.suspend_ms()
         requests = []
         for pursuit in pursuits:
-            pursuit.sent_ms, pursuit.sent_wall_ms = sent_ms, sent_wall_ms
+            pursuit.sent_ms = sent_ms
             if self._store_clock.known and pursuit.not_after_ms is None:
                 pursuit.not_after_ms = self._store_clock.now_ms() + self._patience_ms
             requests.append(pursuit.request(instance_id=self._instance_id, lease_ms=0))
@@ -147,12 +147,7 @@ class ClaimOnlyRunner:
         received_ms = self._clock.suspend_ms()
         first = next((answer for answer in answers if isinstance(answer, ClaimAnswer)), None)
         if first is not None:
-            self._store_clock.heard(
-                first.store_now_ms,
-                sent_ms=sent_ms,
-                received_ms=received_ms,
-                sent_wall_ms=sent_wall_ms,
-            )
+            self._store_clock.heard(first.store_now_ms, sent_ms=sent_ms, received_ms=received_ms)
         return answers
 
     def _answered(self, pursuit: Pursuit, answer: ClaimAnswer | BackendError) -> None:

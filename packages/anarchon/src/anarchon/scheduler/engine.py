@@ -226,11 +226,9 @@ class Engine:
         Ask the store's time, make the jobs known, and begin with each.
         """
         clock = self._runtime.clock
-        sent_ms, sent_wall_ms = clock.suspend_ms(), clock.wall_ms()
+        sent_ms = clock.suspend_ms()
         store_ms = await self._call(self._backend.time(timeout_ms=self._settings.call_timeout_ms))
-        self._store_clock.heard(
-            store_ms, sent_ms=sent_ms, received_ms=clock.suspend_ms(), sent_wall_ms=sent_wall_ms
-        )
+        self._store_clock.heard(store_ms, sent_ms=sent_ms, received_ms=clock.suspend_ms())
         now_ms = self._timers.now_ms() if store_ms is None else store_ms
         self._jobs = self._askable(now_ms)
         registered: list[tuple[Job, RegisterAnswer, str | None]] = []
@@ -330,7 +328,6 @@ class Engine:
         """
         Arm every job anew: a slot armed by a clock that was wrong would be waited for in vain.
         """
-        self._store_clock.own_stepped(step_ms)
         if step_ms < 0:
             for job in self._jobs:
                 self._timers.arm(job, max(self._timers.now_ms(), self._runner.floor(job)))
@@ -352,10 +349,8 @@ class Engine:
             )
         )
 
-    def _heard(self, store_ms: int, sent_ms: int, received_ms: int, sent_wall_ms: int) -> None:
-        self._store_clock.heard(
-            store_ms, sent_ms=sent_ms, received_ms=received_ms, sent_wall_ms=sent_wall_ms
-        )
+    def _heard(self, store_ms: int, sent_ms: int, received_ms: int) -> None:
+        self._store_clock.heard(store_ms, sent_ms=sent_ms, received_ms=received_ms)
 
     # Building, and keeping alive.
 

@@ -247,10 +247,10 @@ class LeaseRunner:
         return pursuit.view.pursuit is pursuit
 
     async def _send(self, pursuits: Sequence[Pursuit]) -> Sequence[ClaimAnswer | BackendError]:
-        sent_ms, sent_wall_ms = self._clock.suspend_ms(), self._clock.wall_ms()
+        sent_ms = self._clock.suspend_ms()
         not_after_ms = self._store_clock.now_ms() + self._patience_ms
         for pursuit in pursuits:
-            pursuit.sent_ms, pursuit.sent_wall_ms = sent_ms, sent_wall_ms
+            pursuit.sent_ms = sent_ms
             if pursuit.not_after_ms is None or pursuit.watch is not None:
                 pursuit.not_after_ms = not_after_ms
         requests = [
@@ -263,12 +263,7 @@ class LeaseRunner:
         received_ms = self._clock.suspend_ms()
         first = next((answer for answer in answers if isinstance(answer, ClaimAnswer)), None)
         if first is not None:
-            self._store_clock.heard(
-                first.store_now_ms,
-                sent_ms=sent_ms,
-                received_ms=received_ms,
-                sent_wall_ms=sent_wall_ms,
-            )
+            self._store_clock.heard(first.store_now_ms, sent_ms=sent_ms, received_ms=received_ms)
         return answers
 
     def _answered(self, pursuit: Pursuit, answer: ClaimAnswer | BackendError) -> None:
@@ -310,9 +305,10 @@ class LeaseRunner:
     def _granted(self, view: JobView, pursuit: Pursuit, answer: ClaimAnswer) -> None:
         before = "" if pursuit.watch is None else pursuit.watch.instance_id
         view.watch = None
+        # First of all the run: counting what was missed asks a schedule, which may raise.
+        self._won(pursuit, before)
         if pursuit.attempt == 1:
             self._reports.missed(view.job, pursuit.slot, answer)
-        self._won(pursuit, before)
 
     def _in_the_way(self, view: JobView, pursuit: Pursuit, answer: ClaimAnswer) -> None:
         """
@@ -320,12 +316,12 @@ class LeaseRunner:
         """
         if answer.verdict is Verdict.OVERLAP and pursuit.overlap == "skip":
             self._reports.skip(view.job, pursuit.slot, "overlap")
-            if answer.recorded:
-                self._reports.missed(view.job, pursuit.slot, answer)
         if answer.run is not None:
             self._watch(view, answer.run)
         elif pursuit.watch is not None and view.watch is pursuit.watch:
             view.watch = None
+        if answer.recorded:
+            self._reports.missed(view.job, pursuit.slot, answer)
 
     def _over(self, view: JobView, pursuit: Pursuit, answer: ClaimAnswer) -> None:
         """
@@ -437,7 +433,11 @@ class LeaseRunner:
             return
         job = view.job
         after_ms = chase_from(job, view.high, view.since_ms, self._store_clock.now_ms())
-        slot = job.schedule.next_slot(after_ms)
+        try:
+            slot = job.schedule.next_slot(after_ms)
+        except Exception:  # noqa: BLE001 - the timers ask once more, tell it, and go on asking
+            self._timers.arm(job, after_ms)
+            return
         if slot is None:
             return
         if slot > self._timers.now_ms():

@@ -49,7 +49,6 @@ class Pursuit:
     watch: Watch | None = None
     not_after_ms: int | None = None
     sent_ms: int = 0
-    sent_wall_ms: int = 0
 
     def request(self, *, instance_id: str, lease_ms: int) -> ClaimRequest:
         """

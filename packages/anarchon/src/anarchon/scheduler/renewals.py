@@ -125,7 +125,7 @@ class Renewals:
         clock: Clock,
         heartbeat_ms: int,
         start_loop: LoopStarter,
-        heard: Callable[[int, int, int, int], None],
+        heard: Callable[[int, int, int], None],
         beside: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._main_backend = backend
@@ -292,7 +292,7 @@ class Renewals:
         return answered
 
     async def _renew(self, leases: Sequence[HeldLease]) -> bool:
-        sent_ms, sent_wall_ms = self._clock.suspend_ms(), self._clock.wall_ms()
+        sent_ms = self._clock.suspend_ms()
         requests = [self._request(lease, sent_ms) for lease in leases]
         try:
             answers = await self._ask(requests)
@@ -305,7 +305,7 @@ class Renewals:
                 self._settle(lease, answer, sent_ms)
         first = next((answer for answer in answers if isinstance(answer, RenewAnswer)), None)
         if first is not None:
-            self._tell(self._heard, first.store_now_ms, sent_ms, received_ms, sent_wall_ms)
+            self._tell(self._heard, first.store_now_ms, sent_ms, received_ms)
         return all(isinstance(answer, RenewAnswer) for answer in answers)
 
     @staticmethod

@@ -149,43 +149,42 @@ class StoreClock:
         self._clock = clock
         self._emit = emit
         self._instance_id = instance_id
-        self._store_ms: int | None = None
-        self._heard_ms = 0
-        self._ahead_ms = 0
+        # The store's clock less the suspend-counting one, as far as the last answer tells:
+        # the store read its clock somewhere between sending and receiving.
+        self._least_ms: int | None = None
+        self._most_ms = 0
 
     @property
     def known(self) -> bool:
         """
         Whether the store has ever told its time.
         """
-        return self._store_ms is not None
+        return self._least_ms is not None
 
     @property
     def ahead_ms(self) -> int:
         """
         How far this instance's wall clock is certainly ahead of the store's, at least.
+
+        Read at each look, so that a step of the own clock counts at once.
         """
-        return self._ahead_ms
+        if self._least_ms is None:
+            return 0
+        return max(0, self._clock.wall_ms() - self._clock.suspend_ms() - self._most_ms)
 
     def now_ms(self) -> int:
         """
         Return the store's time, or a little less; the own wall clock where it tells none.
         """
-        if self._store_ms is None:
+        if self._least_ms is None:
             return self._clock.wall_ms()
-        return self._store_ms + self._clock.suspend_ms() - self._heard_ms
+        return self._least_ms + self._clock.suspend_ms()
 
-    def own_stepped(self, step_ms: int) -> None:
-        """
-        Take into account that the own wall clock has stepped.
-        """
-        self._ahead_ms = max(0, self._ahead_ms + step_ms)
-
-    def heard(
-        self, store_ms: int | None, *, sent_ms: int, received_ms: int, sent_wall_ms: int
-    ) -> None:
+    def heard(self, store_ms: int | None, *, sent_ms: int, received_ms: int) -> None:
         """
         Learn from one answer.
+
+        A step is told only if no latency explains it, of this answer or the one before.
 
         Args:
             store_ms: The store's clock when it answered; None if it has none.
@@ -193,19 +192,13 @@ class StoreClock:
             sent_ms: When the question was sent, by the suspend-counting clock.
 
             received_ms: When the answer came, by the same clock.
-
-            sent_wall_ms: When the question was sent, by the own wall clock.
         """
         if store_ms is None:
             return
-        if self._store_ms is not None:
-            earliest_ms = self._store_ms + sent_ms - self._heard_ms
-            latest_ms = self._store_ms + received_ms - self._heard_ms
-            step_ms = min(0, store_ms - earliest_ms) or max(
-                0, store_ms - latest_ms - (received_ms - sent_ms)
-            )
+        least_ms, most_ms = store_ms - received_ms, store_ms - sent_ms
+        if self._least_ms is not None:
+            step_ms = max(0, least_ms - self._most_ms) or min(0, most_ms - self._least_ms)
             if abs(step_ms) > _STEP_MS:
                 logger.warning("the store's clock has stepped by %d ms", step_ms)
                 self._emit(ClockEvent(instance=self._instance_id, which="store", step_ms=step_ms))
-        self._store_ms, self._heard_ms = store_ms, received_ms
-        self._ahead_ms = max(0, sent_wall_ms - store_ms)
+        self._least_ms, self._most_ms = least_ms, most_ms
