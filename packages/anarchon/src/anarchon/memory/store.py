@@ -115,16 +115,17 @@ class MemoryStore:
         )
         for key in list(records):
             record = records[key].record
+            if record.status is Status.RUNNING:
+                continue
             too_old = (
                 oldest is not None
                 and record.finished_at is not None
                 and record.finished_at < oldest
             )
-            if record.status is not Status.RUNNING and (surplus > 0 or too_old):
-                del records[key]
-                surplus -= 1
-            elif surplus <= 0 and not too_old:
+            if surplus <= 0 and not too_old:
                 break
+            del records[key]
+            surplus -= 1
 
 
 def _opened(job: str, change: RecordOpen) -> _Stored:
