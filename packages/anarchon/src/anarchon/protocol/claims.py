@@ -8,6 +8,7 @@ module is pure: (state, request, now) → answer, next state, records.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from anarchon.backend import EARLY_TOLERANCE_MS, AnswerReason, ClaimAnswer, ClaimRequest, Verdict
 from anarchon.protocol.state import (
@@ -138,7 +139,7 @@ def _same_run(state: JobState, live: Live, request: ClaimRequest, now: Now) -> C
     if not released and crashes >= request.max_crashes:
         return _given_up(state, live, now, Reason.MAX_CRASHES)
     granted = _grant(request, now, crashes=crashes, previous_high=live.previous_high)
-    after = _with_schedule(replace(state, live=granted), request, now)
+    after = _after(state, request, now, live=granted)
     records: tuple[RecordOpen | RecordClose, ...] = (
         *_close(live, now, Reason.LEASE_EXPIRED),
         _open(request, now, Status.RUNNING, None),
@@ -207,11 +208,11 @@ def _new_slot(
         )
     if live is not None and live.token is not None and live.lease_until_ms > now.lease_ms:
         skip = Skip(slot=request.slot, token=request.token, previous_high=state.high)
-        after = _with_schedule(replace(state, high=request.slot, skip=skip), request, now)
+        after = _after(state, request, now, high=request.slot, skip=skip)
         record = _open(request, now, Status.SKIPPED, Reason.OVERLAP)
         return Change(_skipped(after, now, state.high), after, (record,))
     granted = _grant(request, now, crashes=0, previous_high=state.high)
-    after = _with_schedule(replace(state, high=request.slot, live=granted), request, now)
+    after = _after(state, request, now, high=request.slot, live=granted)
     opened = _open(request, now, Status.RUNNING, None)
     records: tuple[RecordOpen | RecordClose, ...] = (
         (opened,) if live is None else (*_close(live, now, Reason.SUPERSEDED), opened)
@@ -233,18 +234,19 @@ def _grant(request: ClaimRequest, now: Now, *, crashes: int, previous_high: int 
     )
 
 
-def _with_schedule(state: JobState, request: ClaimRequest, now: Now) -> JobState:
+def _after(state: JobState, request: ClaimRequest, now: Now, **changes: Any) -> JobState:
     """
-    Write down the schedule of whoever was granted something.
+    Return the state after a grant or a recorded skip, with the schedule of whoever got it.
     """
     if request.fingerprint is None:
-        return state
+        return replace(state, **changes)
     changed = state.fingerprint is not None and state.fingerprint != request.fingerprint
     return replace(
         state,
         fingerprint=request.fingerprint,
         zone_digests=request.zone_digests,
         since_ms=now.wall_ms if changed else state.since_ms,
+        **changes,
     )
 
 
