@@ -53,7 +53,10 @@ def test_latest_missed_slot_runs_once(stage: Stage) -> None:
     assert late.detail["late_ms"] >= 500
     assert [] == list(
         check.unaccounted(
-            found, stage.told("miss"), [("report", slot) for slot in range(ran, latest, every_ms)]
+            found,
+            stage.told("miss"),
+            stage.records(),
+            [("report", slot) for slot in range(ran, latest, every_ms)],
         )
     )
 

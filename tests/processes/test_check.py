@@ -74,7 +74,7 @@ def test_a_sound_history_is_clean() -> None:
     """
     assert [] == check.wrong(SOUND)
     assert [] == list(
-        check.unaccounted(check.bodies(SOUND), [], [("sync", 1_000), ("sync", 2_000)])
+        check.unaccounted(check.bodies(SOUND), [], [], [("sync", 1_000), ("sync", 2_000)])
     )
 
 
@@ -145,22 +145,30 @@ def test_a_slot_that_did_not_run_once_is_found(history: Sequence[Mark]) -> None:
     assert 1 == len(list(check.not_run_once(check.bodies(history), [("sync", 1_000)])))
 
 
+SKIPPED = record(Status.SKIPPED, slot=3_000)
+
+
 @pytest.mark.parametrize(
-    ("misses", "expected"),
+    ("misses", "records", "expected"),
     [
-        pytest.param([], 3_000, id="lost"),
-        pytest.param([miss(3_000, 3_000), miss(2_500, 3_500)], 3_000, id="told twice"),
-        pytest.param([miss(1_000, 3_000)], 1_000, id="run, and told as missed"),
+        pytest.param([], [], 3_000, id="lost"),
+        pytest.param([miss(3_000, 3_000), miss(2_500, 3_500)], [], 3_000, id="told twice"),
+        pytest.param([miss(1_000, 3_000)], [], 1_000, id="run, and told as missed"),
+        pytest.param([miss(3_000, 3_000)], [SKIPPED], 3_000, id="skipped, and told as missed"),
     ],
 )
-def test_a_slot_that_is_lost_is_found(misses: Sequence[Told], expected: int) -> None:
+def test_a_slot_that_is_lost_is_found(
+    misses: Sequence[Told], records: Sequence[RunRecord], expected: int
+) -> None:
     """
-    A slot ends in some attempt, or is told as missed once.
+    A slot ends in some attempt, is told as missed once, or is recorded as skipped.
     """
     found = check.bodies(SOUND)
+    slot = [("sync", 3_000)]
 
-    assert [] == list(check.unaccounted(found, [miss(3_000, 4_000)], [("sync", 3_000)]))
-    assert 1 == len(list(check.unaccounted(found, misses, [("sync", expected)])))
+    assert [] == list(check.unaccounted(found, [miss(3_000, 4_000)], [], slot))
+    assert [] == list(check.unaccounted(found, [], [SKIPPED], slot))
+    assert 1 == len(list(check.unaccounted(found, misses, records, [("sync", expected)])))
 
 
 def test_a_history_that_differs_from_the_evidence_is_found() -> None:

@@ -65,7 +65,7 @@ def test_a_locked_file_is_an_outage(stage: Stage) -> None:
         mark for mark in stage.marks(what="start") if locked_ns < mark.mono_ns < lifted_ns
     ]
     assert [] == check.wrong(stage.marks())
-    assert [] == list(check.unaccounted(found, stage.told("miss"), expected))
+    assert [] == list(check.unaccounted(found, stage.told("miss"), stage.records(), expected))
     assert [] == list(check.against_history(found, stage.records()))
     assert [(1, True)] == [(body.attempt, body.ended) for body in found if body.job == "long"]
 
@@ -106,7 +106,7 @@ def test_a_full_disk_is_an_outage(stage: Stage) -> None:
     assert [] == during
     assert 1 == len(process.told("recovered"))
     assert [] == check.wrong(stage.marks())
-    assert [] == list(check.unaccounted(found, stage.told("miss"), expected))
+    assert [] == list(check.unaccounted(found, stage.told("miss"), stage.records(), expected))
     assert [] == list(check.against_history(found, stage.records()))
 
 

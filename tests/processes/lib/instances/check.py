@@ -190,11 +190,17 @@ def not_run_once(found: Sequence[Body], expected: Iterable[tuple[str, int]]) -> 
 
 
 def unaccounted(
-    found: Sequence[Body], misses: Sequence[Told], expected: Iterable[tuple[str, int]]
+    found: Sequence[Body],
+    misses: Sequence[Told],
+    records: Sequence[RunRecord],
+    expected: Iterable[tuple[str, int]],
 ) -> Iterator[str]:
     """
-    None lost: every slot came to its end in some attempt, or was told as missed; never both, never told twice.
+    None lost: every slot came to its end in some attempt, was told as missed once, or is recorded as skipped.
+
+    One of the three, and not two.
     """
+    skipped = {(record.job, record.slot) for record in records if record.status is Status.SKIPPED}
     ended = {(body.job, body.slot) for body in found if body.ended}
     for job, slot in expected:
         told = sum(
@@ -202,10 +208,11 @@ def unaccounted(
             and miss.detail["first_slot"] <= slot <= miss.detail["last_slot"]
             for miss in misses
         )
-        if (job, slot) in ended and told:
-            yield f"{job} slot {slot} was told as missed, and run"
-        elif (job, slot) not in ended and told != 1:
-            yield f"{job} slot {slot} did not end, and was told as missed {told} times"
+        if told + ((job, slot) in ended) + ((job, slot) in skipped) != 1:
+            yield (
+                f"{job} slot {slot}: ended {(job, slot) in ended}, told as missed {told} times,"
+                f" skipped {(job, slot) in skipped}"
+            )
 
 
 def against_history(found: Sequence[Body], records: Sequence[RunRecord]) -> Iterator[str]:

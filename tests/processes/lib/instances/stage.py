@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 90.0
 _LOOK_S = 0.01
-_LIBRARY = Path(__file__).parent.parent
+_SEARCHED = [str(Path(__file__).parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 
 
 def now_ms() -> int:
@@ -161,7 +161,7 @@ class Stage:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                env={**os.environ, "PYTHONPATH": str(_LIBRARY)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_SEARCHED)},
             )
         instance = Instance(self, name, process)
         self.instances.append(instance)

@@ -26,10 +26,10 @@ from typing import Any
 from anarchon import Runtime, Scheduler
 from anarchon.events import Event
 from anarchon.runtime import on_handlers_loop
-from anarchon_conformance.child import lie
 from anarchon_sqlite import SqliteBackend
 from instances.evidence import append_told, open_log
 from instances.handlers import handler_for
+from instances.lying import lie
 from instances.plan import TOLD, InstancePlan
 
 _PR_SET_PDEATHSIG = 1
