@@ -56,7 +56,10 @@ def defined(path: Path) -> set[str]:
     Name what a module defines at its top. A package's `__init__` also gives what it imports by name.
     """
     names: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    # A package that loads its names when they are asked for imports them for the type checker alone.
+    lazy = [each for node in body if isinstance(node, ast.If) for each in node.body]
+    for node in [*body, *lazy]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign) and not is_device(node.value):

@@ -168,6 +168,25 @@ def test_worst_outcome_of_a_clause_decides() -> None:
     assert ["CLM-1"] == certificate.failed
 
 
+def test_clause_that_cannot_apply_is_not_missing() -> None:
+    """
+    What a selection leaves out counts as not run only where it would have run.
+    """
+    certificate = judged(without=CLAUSES)
+    told = {each.clause.id: each.outcome for each in certificate.results}
+
+    assert (Outcome.NOT_APPLICABLE, Outcome.MISSING) == (told["CLO-1"], told["CLM-1"])
+
+
+def test_what_was_not_run_is_listed() -> None:
+    """
+    A selection names what it has left out, family by family.
+    """
+    lines = list(as_text(judged(without=["CLM-1", "CLM-2", "FIN-3"])))
+
+    assert "not run       CLM 1 2, FIN 3" in lines
+
+
 def test_other_backends_outcomes_are_not_mixed_in() -> None:
     """
     Two backends in one run have two certificates.

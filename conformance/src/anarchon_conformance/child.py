@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["main"]
 
 
-def lie(offset_ms: int) -> None:
+def _lie(offset_ms: int) -> None:
     """
     Put every wall clock of this process wrong; what counts suspended time stays true.
 
@@ -73,7 +73,7 @@ def main() -> None:
     """
     order: dict[str, Any] = json.loads(sys.stdin.readline())
     if order["offset_ms"]:
-        lie(order["offset_ms"])
+        _lie(order["offset_ms"])
     sys.path[:] = order["path"]
     from anarchon_conformance.errands import run  # noqa: PLC0415 - only now may anything look at a clock
 

@@ -41,7 +41,7 @@ from anarchon.protocol import (
 from anarchon.records import Reason, Status
 from anarchon_conformance.harness import Bench, Instance, World
 
-__all__ = ["ClaimOnlyModel", "LeaseModel", "Model", "Step", "replay"]
+__all__ = ["ClaimOnlyModel", "LeaseModel", "Model", "Rows", "Step", "replay"]
 
 _HOUR_MS = 3_600_000
 _SLACK_MS = 60_000

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from anarchon_conformance.clauses import family_of
 from anarchon_conformance.verdict import Certificate, Outcome
 
 __all__ = ["as_json", "as_markdown", "as_text"]
@@ -39,7 +40,7 @@ def as_text(certificate: Certificate, *, brief: bool = False) -> Iterator[str]:
         if result.reason and result.outcome not in _QUIET:
             yield f"{'':34}{result.reason}"
     if not_run:
-        yield f"not run       {', '.join(not_run)}"
+        yield f"not run       {_by_family(not_run)}"
     yield ""
     yield certificate.line
 
@@ -113,6 +114,16 @@ def _plain(certificate: Certificate) -> dict[str, Any]:
             for result in certificate.results
         },
     }
+
+
+def _by_family(clauses: Sequence[str]) -> str:
+    """
+    Write many clause ids briefly: CLM 1 2 3, LAT 5.
+    """
+    families: dict[str, list[str]] = {}
+    for clause in clauses:
+        families.setdefault(family_of(clause), []).append(clause.partition("-")[2])
+    return ", ".join(f"{family} {' '.join(numbers)}" for family, numbers in families.items())
 
 
 def _pairs(values: Any) -> str:

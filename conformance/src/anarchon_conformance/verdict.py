@@ -135,6 +135,9 @@ def judge(
         outcome = _of_clause(
             mine, expected=expected.get(clause.id, 0), waived=clause.id in profile.waivers
         )
+        lacking = None if mine else bench.missing(clause.id)
+        if lacking is not None and outcome is Outcome.MISSING:
+            outcome = Outcome.NOT_APPLICABLE
         reasons = [each.reason for each in mine if each.reason]
         if outcome is Outcome.STALE:
             reasons = [f"passes now; the waiver is no longer needed: {profile.waivers[clause.id]}"]

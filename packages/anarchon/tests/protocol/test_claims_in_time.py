@@ -1,0 +1,116 @@
+"""
+What a claim's answer tells and writes besides: clocks, high, schedules, leases of another boot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tables import (
+    DEAD,
+    ENDED,
+    EXPIRED,
+    HANDED_OVER,
+    LEASE_MS,
+    LIVE,
+    NEWER,
+    NOW,
+    OLDER,
+    RELEASED,
+    RUNNING,
+    SLOT,
+    decided,
+    granted,
+)
+
+from anarchon.backend import Verdict
+from anarchon.protocol import JobState
+
+
+@pytest.mark.parametrize(
+    ("state", "fingerprint", "since_ms", "kept"),
+    [
+        (None, "f2", None, "f2"),
+        (ENDED, "f2", NOW.wall_ms, "f2"),
+        (ENDED, "f1", 7, "f1"),
+        (ENDED, None, 7, "f1"),
+        (replace(ENDED, fingerprint=None), "f2", 7, "f2"),
+    ],
+)
+def test_grant_writes_the_schedule(
+    state: JobState | None, fingerprint: str | None, since_ms: int | None, kept: str
+) -> None:
+    """
+    Only a fingerprint that replaces another sets since; none at all changes nothing.
+    """
+    change = decided(state, NEWER, fingerprint=fingerprint, zone_digests="2026:a")
+
+    assert change.state is not None
+    assert (since_ms, kept) == (change.state.since_ms, change.state.fingerprint)
+    assert since_ms == change.answer.since_ms
+
+
+@pytest.mark.parametrize(
+    ("state", "slot", "options"),
+    [
+        (RUNNING, SLOT, {"token": "t1"}),
+        (RUNNING, SLOT, {}),
+        (RUNNING, SLOT, {"not_after_ms": 0}),
+        (RUNNING, OLDER, {}),
+        (RUNNING, NEWER, {}),
+        (RUNNING, NEWER, {"overlap": "wait"}),
+        (RUNNING, NEWER, {"attempt": 2}),
+        (RUNNING, NOW.wall_ms + 9_000, {}),
+        (ENDED, SLOT, {}),
+        (DEAD, SLOT, {"attempt": 2}),
+        (DEAD, SLOT, {"attempt": 2, "takeover": False}),
+    ],
+)
+def test_every_answer_tells_clock_high_and_since(
+    state: JobState, slot: int, options: dict[str, Any]
+) -> None:
+    """
+    Whatever the answer, an instance that is behind learns it.
+    """
+    answer = decided(state, slot, **options).answer
+
+    assert (NOW.wall_ms, 7) == (answer.store_now_ms, answer.since_ms)
+    assert answer.high in {SLOT, NEWER}
+
+
+def test_lease_of_another_boot_is_whole_again() -> None:
+    """
+    Trap: "another boot id: every lease is over" lets two machines take each other's runs without end.
+    """
+    foreign = replace(DEAD, live=replace(EXPIRED, lease_clock="boot-0", lease_until_ms=1))
+    change = decided(foreign, attempt=2)
+
+    assert Verdict.RUNNING == change.answer.verdict
+    assert change.answer.run is not None
+    assert LEASE_MS == change.answer.run.remaining_ms
+    assert ("boot-1", NOW.lease_ms + LEASE_MS) == (
+        granted(change).lease_clock,
+        granted(change).lease_until_ms,
+    )
+
+
+def test_lease_of_another_boot_is_rewritten_by_other_answers_too() -> None:
+    """
+    A decision that changes something keeps the lease that it saw.
+    """
+    foreign = replace(RUNNING, live=replace(LIVE, lease_clock="boot-0"))
+    change = decided(foreign, NEWER)
+
+    assert Verdict.OVERLAP == change.answer.verdict
+    assert "boot-1" == granted(change).lease_clock
+
+
+def test_released_run_of_another_boot_is_taken_at_once() -> None:
+    """
+    A run that was handed over has no lease that a clock could judge.
+    """
+    foreign = replace(HANDED_OVER, live=replace(RELEASED, lease_clock="boot-0"))
+
+    assert Verdict.WON == decided(foreign, attempt=2).answer.verdict
