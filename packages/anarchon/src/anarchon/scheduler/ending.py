@@ -85,6 +85,7 @@ class Ending:
         """
         for run in tuple(self._executor.runs):
             run.cut(Cause.STOP)
+            run.abandon_thread()
         waiting = {
             run.task
             for run in self._executor.runs
@@ -101,11 +102,13 @@ class Ending:
         await asyncio.sleep(0)  # Those who waited for an answer hear that there is none.
         return len(self._executor.runs)
 
-    async def close(self) -> None:
+    async def close(self, *, owned: bool = True) -> None:
         """
-        End the internal tasks and the connections.
+        End the internal tasks and the connections; a backend that is not owned is left alone.
         """
-        closing = [self._quietly(self._backend.close()), self._quietly(self._tasks.stop())]
+        closing = [self._quietly(self._tasks.stop())]
+        if owned:
+            closing.append(self._quietly(self._backend.close()))
         if self._renewals is not None:
             closing.append(self._quietly(self._renewals.stop()))
         await asyncio.gather(*closing)

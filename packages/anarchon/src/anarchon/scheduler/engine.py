@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from anarchon.backend import Backend, LeaseBackend, RegisterAnswer
-from anarchon.errors import BackendError, StoreUnavailableError
+from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
 from anarchon.events import (
     BlockEvent,
     ErrorEvent,
@@ -78,6 +78,7 @@ class Engine:
         self.instance_id = settings.instance_id or runtime.instance_id()
         self._random = runtime.make_random()
         self._running = False
+        self._owned = True  # Until open() says that the backend lives for somebody else.
         self._stopping = Flag()
         self._tasks = Supervisor(self.emit, self._random, self.instance_id)
         self._claims_task: asyncio.Task[None] | None = None
@@ -214,6 +215,9 @@ class Engine:
                     await self._call(self._backend.open(timeout_ms=self._settings.call_timeout_ms))
                     opened = True
                 await self._prepare()
+            except BackendStateError:
+                self._owned = opened
+                raise
             except StoreUnavailableError as error:
                 self._last_error = error
                 self._health.failed(error)
@@ -316,7 +320,7 @@ class Engine:
         self._running = False
         self._timers.stop()
         self._runner.stop()
-        await self._ending.close()
+        await self._ending.close(owned=self._owned)
 
     # What the parts tell.
 

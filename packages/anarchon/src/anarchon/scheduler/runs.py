@@ -148,6 +148,16 @@ class ActiveRun:
         if self.task is not None and not self.in_thread:
             self.task.cancel(cut_message)
 
+    def abandon_thread(self) -> None:
+        """
+        Wait no longer for a thread whose run has no lease: it is recorded as it stands now.
+
+        Without renewals nobody could tell later whether it still goes on.
+        """
+        if self.lease is None and self.in_thread and self.stage is Stage.HANDLER:
+            assert self.task is not None
+            self.task.cancel(cut_message)
+
     def arm_fence(self, loop: asyncio.AbstractEventLoop) -> None:
         """
         Look at the lease when its fence falls, again and again while it is renewed.
