@@ -110,6 +110,7 @@ class Scheduler(JobDefinitions):
         self._listeners = Listeners()
         self._state = _State.STOPPED
         self._engine: Engine | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._ended: asyncio.Event | None = None
 
     @property
@@ -199,7 +200,8 @@ class Scheduler(JobDefinitions):
         Connect, register the jobs and begin to claim; returns when the store has answered once.
 
         Raises:
-            SchedulerStateError: It was started before and not stopped.
+            SchedulerStateError: It was started before and not stopped, or stop() was
+                called before it had started.
 
             StoreUnavailableError: The store has not answered within the start timeout.
 
@@ -212,15 +214,22 @@ class Scheduler(JobDefinitions):
         # A backend lives once, on one loop; a second life takes a fresh one to the same store.
         backend = self._backend.clone() if self._used else self._backend
         self._used = True
+        self._ended = asyncio.Event()
         try:
             engine = Engine(self.jobs, backend, self._settings, self._runtime, self._tell)
-            self._ended = asyncio.Event()
             self._engine = engine
-            await engine.start()
-        except BaseException:
+            self._starting = asyncio.ensure_future(engine.start())
+            await self._starting
+        except BaseException as error:
             self._engine = None
             self._state = _State.STOPPED
+            self._ended.set()
+            if isinstance(error, asyncio.CancelledError) and not _being_cancelled():
+                msg = "stop() was called before start() had ended"
+                raise SchedulerStateError(msg) from None
             raise
+        finally:
+            self._starting = None
         self._state = _State.RUNNING
 
     async def stop(self) -> None:
@@ -230,8 +239,12 @@ class Scheduler(JobDefinitions):
         Nothing new is claimed, ``ctx.stopping`` is raised, and leases are renewed
         while handlers drain. Async handlers that outlast the stop timeout are
         cancelled, and their runs released for another instance. Stopping what is
-        not running does nothing; a second caller waits with the first.
+        not running does nothing; a second caller waits with the first. A start()
+        that still waits for its store is ended.
         """
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
         engine = self._engine
         if self._state is _State.STOPPING and self._ended is not None:
             await self._ended.wait()
@@ -365,3 +378,11 @@ class Scheduler(JobDefinitions):
 
     def _tell(self, event: Event) -> None:
         self._listeners.tell(event)
+
+
+def _being_cancelled() -> bool:
+    """
+    Tell a cancellation of the task that runs now from one of what it waits for.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
