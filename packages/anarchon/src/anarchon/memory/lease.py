@@ -171,8 +171,8 @@ class MemoryBackend(OpenedMemory):
                 heard.add(job)
                 loop.call_soon_threadsafe(wake)
 
-        self._store.listeners.add(listen)
-        self._watches.add(wake)
+        self._store.listeners[listen] = None
+        self._watches[wake] = None
         try:
             heard.update(self._already_over(runs))
             if not heard:
@@ -181,8 +181,8 @@ class MemoryBackend(OpenedMemory):
         except TimeoutError:
             pass
         finally:
-            self._store.listeners.discard(listen)
-            self._watches.discard(wake)
+            self._store.listeners.pop(listen, None)
+            self._watches.pop(wake, None)
         return frozenset(heard)
 
     def _already_over(self, runs: Sequence[tuple[str, int, int]]) -> set[str]:

@@ -33,7 +33,7 @@ class OpenedMemory:
             store = MemoryStore() if retention is None else MemoryStore(retention=retention)
         self._store = store
         self._state = "unopened"
-        self._watches: set[Callable[[], None]] = set()
+        self._watches: dict[Callable[[], None], None] = {}
 
     @classmethod
     def from_url(cls, url: str) -> Self:

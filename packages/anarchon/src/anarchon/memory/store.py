@@ -53,7 +53,8 @@ class MemoryStore:
     # The renewal thread has a backend of its own on the same store. The lock is
     # held over plain dictionary work only, never over an await.
     lock: threading.Lock = field(default_factory=threading.Lock)
-    listeners: set[Callable[[str], None]] = field(default_factory=set)
+    # In order: one seed of a simulation always wakes them alike.
+    listeners: dict[Callable[[str], None], None] = field(default_factory=dict)
 
     def now(self) -> Now:
         """

@@ -99,13 +99,14 @@ class Executor:
         self._pool = pool
         self._ledger = ledger
         self._instance_id = instance_id
-        self.runs: set[ActiveRun] = set()
+        # In the order of their grants, so that one seed of a simulation always gives one history.
+        self.runs: dict[ActiveRun, None] = {}
 
     def start(self, run: ActiveRun, ended: Callable[[ActiveRun, bool], None]) -> None:
         """
         Execute *run* as a task of its own; *ended* is told when all is over, and whether it finished.
         """
-        self.runs.add(run)
+        self.runs[run] = None
         self._core.work(
             self._execute(run, ended), name=f"anarchon-run-{run.job.name}-{run.context.slot}"
         )
@@ -123,7 +124,7 @@ class Executor:
         finally:
             run.stage = Stage.ENDED
             run.disarm()
-            self.runs.discard(run)
+            self.runs.pop(run, None)
             ended(run, finished)
 
     async def _call(self, run: ActiveRun) -> Outcome:

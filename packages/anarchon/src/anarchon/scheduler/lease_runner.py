@@ -220,7 +220,7 @@ class LeaseRunner:
                 self._backend.next_hint(runs, timeout_ms=_HINT_TIMEOUT_MS),
                 timeout_ms=self._timeout_ms,
             )
-            for name in hinted:
+            for name in sorted(hinted):
                 view = self._views.get(name)
                 if view is not None and view.watch is not None and view.watch is watched.get(name):
                     self._check(view, view.watch, view.watch.generation)

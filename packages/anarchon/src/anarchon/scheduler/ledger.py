@@ -54,7 +54,7 @@ class _Closings(Generic[RequestT]):
         self._call: Callable[
             [Sequence[RequestT]], Awaitable[Sequence[CloseAnswer | BackendError]]
         ] = call
-        self._waiting: set[_Entry[RequestT]] = set()
+        self._waiting: dict[_Entry[RequestT], None] = {}  # In order, as the executor's runs.
         self.pump: Pump[_Entry[RequestT], CloseAnswer] = Pump(
             send=self._send,
             answered=self._answered,
@@ -70,12 +70,12 @@ class _Closings(Generic[RequestT]):
         Send *request* until it is answered, or given up.
         """
         entry = _Entry(request, asyncio.get_running_loop().create_future())
-        self._waiting.add(entry)
+        self._waiting[entry] = None
         self.pump.put(entry)
         try:
             return await entry.answer
         finally:
-            self._waiting.discard(entry)
+            del self._waiting[entry]
 
     def give_up(self) -> None:
         """

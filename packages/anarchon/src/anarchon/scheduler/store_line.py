@@ -84,7 +84,7 @@ class StoreHealth:
         self._emit = emit
         self._instance_id = instance_id
         self._since_ms: int | None = None
-        self._waiters: set[asyncio.Event] = set()
+        self._waiters: dict[asyncio.Event, None] = {}  # In order, as the executor's runs.
 
     @property
     def usable(self) -> bool:
@@ -118,7 +118,7 @@ class StoreHealth:
         """
         End every pause now.
         """
-        for waiter in self._waiters:
+        for waiter in tuple(self._waiters):
             waiter.set()
 
     async def pause(self, pause_s: float) -> None:
@@ -126,14 +126,14 @@ class StoreHealth:
         Wait before another try; shorter if somebody else gets an answer first.
         """
         recovered = asyncio.Event()
-        self._waiters.add(recovered)
+        self._waiters[recovered] = None
         try:
             async with asyncio.timeout(pause_s):
                 await recovered.wait()
         except TimeoutError:
             pass
         finally:
-            self._waiters.discard(recovered)
+            del self._waiters[recovered]
 
 
 class StoreClock:
