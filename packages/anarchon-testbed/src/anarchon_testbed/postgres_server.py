@@ -1,0 +1,141 @@
+"""
+PostgreSQL, which runs as an ordinary user, and starts from a cluster that initdb made.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from anarchon_testbed.errors import ServerFailedError
+from anarchon_testbed.pgwire import NotReadyError, ask_ready
+from anarchon_testbed.programs import Program
+from anarchon_testbed.server import Server
+
+__all__ = ["PostgresServer", "postgres"]
+
+INITDB_SECONDS_MAX = 60
+SUPERUSER = "postgres"
+
+
+class PostgresServer(Server):
+    """
+    One PostgreSQL server with the user and the database `postgres`.
+    """
+
+    kind = "postgres"
+    refuses_root = True
+    stop_signal = signal.SIGINT  # The fast shutdown: sessions are ended, not awaited.
+
+    def __init__(
+        self,
+        *,
+        version: str | None = None,
+        own: bool = False,
+        durable: bool = False,
+        password: str | None = None,
+        config: Mapping[str, str] | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        special = durable or password or config or environment
+        super().__init__(version=version, own=own or bool(special), environment=environment)
+        self._durable = durable
+        self._password = password
+        self._config = dict(config or {})
+        self.user = SUPERUSER
+        self.database = "postgres"
+
+    def url_of(self, database: str, *, user: str | None = None, password: str | None = None) -> str:
+        """
+        Give the URL of another database of the server, or for another user.
+        """
+        name = quote(user or self.user, safe="")
+        secret = password if user is not None else self._password
+        word = f":{quote(secret, safe='')}" if secret is not None else ""
+        return f"postgresql://{name}{word}@{self.host}:{self.port}/{quote(database, safe='')}"
+
+    def _prepare(self) -> None:
+        folder = self._ours().data / "db"
+        if not folder.exists():
+            self._initdb(folder)
+        settings = {
+            "listen_addresses": self.host,
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            # A kill loses nothing without it: only the machine's own crash would.
+            "fsync": "on" if self._durable else "off",
+            "shared_buffers": "16MB",
+            "max_connections": "200",
+            "log_line_prefix": "%m [%p] %q%u@%d ",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            **self._config,
+        }
+        lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n" for name, value in settings.items()]
+        # It is read after postgresql.conf, and the server never writes it of itself.
+        (folder / "postgresql.auto.conf").write_text("".join(lines), encoding="utf-8")
+
+    def _initdb(self, folder: Path) -> None:
+        kept, program = self._ours(), self._program
+        assert program is not None
+        command = [*_beside(program, "initdb"), "--pgdata", str(folder), "--username", SUPERUSER]
+        command += ["--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]
+        if self._password is None:
+            command += ["--auth=trust"]
+        else:
+            secret = kept.data / "password"
+            secret.write_text(self._password + "\n", encoding="utf-8")
+            command += ["--auth=scram-sha-256", f"--pwfile={secret}"]
+        result = subprocess.run(  # noqa: S603 - The program was found beside the server's own.
+            command,
+            cwd=kept.data,
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INITDB_SECONDS_MAX,
+            user=kept.user,
+            group=kept.user,
+            extra_groups=[] if kept.user is not None else None,
+            check=False,
+        )
+        if result.returncode:
+            raise ServerFailedError(f"initdb of {self.name} failed:\n{result.stdout}{result.stderr}")
+
+    def _command(self) -> list[str]:
+        assert self._program is not None
+        return [*_beside(self._program, "postgres"), "-D", str(self._ours().data / "db")]
+
+    def _probe(self) -> str:
+        try:
+            return ask_ready(self.host, self.port, user=self.user, database=self.database)
+        except NotReadyError as error:
+            raise ServerFailedError(str(error)) from error
+
+    def _own_url(self) -> str:
+        return self.url_of(self.database)
+
+    def _adopt(self, url: str) -> str:
+        parts = urlsplit(url)
+        self.host, self.port = parts.hostname or "localhost", parts.port or 5432
+        self.user = unquote(parts.username or SUPERUSER)
+        self._password = unquote(parts.password) if parts.password else None
+        self.database = unquote(parts.path.lstrip("/")) or self.user
+        return self._probe()
+
+
+def _beside(program: Program, name: str) -> list[str]:
+    # The server finds its other files from where it lies, so a link from elsewhere is followed.
+    return [*program.command[:-1], str(program.path.resolve().parent / name)]
+
+
+def postgres(version: str | None = None, **options: Any) -> PostgresServer:
+    """
+    Ask for a PostgreSQL server: the version wanted (`"15"`, `"18"`; none takes the newest here) and options.
+    """
+    return PostgresServer(version=version, **options)
