@@ -462,5 +462,5 @@ async def test_second_stop_waits_with_the_first(world: World) -> None:
 
     assert 1 == len(node.told("scheduler_stopped"))
     await node.stop()
-    with pytest.raises(SchedulerStateError, match="history\\(\\) works from start\\(\\) to stop"):
+    with pytest.raises(SchedulerStateError, match=r"history\(\) works from start\(\) to stop"):
         await node.scheduler.history()
