@@ -20,11 +20,11 @@ from anarchon_testbed.errors import ServerUnavailableError
 
 __all__ = ["DebianPackage", "Release", "loader_of", "obtain_package", "why_not_debian"]
 
-APT_SECONDS_MAX = 300
-ARCHIVE_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-SYSTEM_SOURCES = Path("/etc/apt")
+_APT_SECONDS_MAX = 300
+_ARCHIVE_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_SYSTEM_SOURCES = Path("/etc/apt")
 
-UNWANTED = re.compile(r"lib(perl|llvm|z3|pam-modules|semanage|c-gconv|c-l10n)|.*-perl$")
+_UNWANTED = re.compile(r"lib(perl|llvm|z3|pam-modules|semanage|c-gconv|c-l10n)|.*-perl$")
 """
 Libraries that scripts and a just-in-time compiler use, and a server without them does not miss.
 """
@@ -105,7 +105,7 @@ def _wanted(listed: str, package: DebianPackage) -> Iterator[str]:
             continue
         name, version, _ = line.split()[1].split("_", 2)
         library = name.startswith("lib") or name == "zlib1g"
-        if name in (package.name, *package.beside) or (library and not UNWANTED.match(name)):
+        if name in (package.name, *package.beside) or (library and not _UNWANTED.match(name)):
             yield f"{name}={version.replace('%3a', ':')}"
 
 
@@ -113,13 +113,13 @@ def _archive() -> str | None:
     """
     Find the address of Debian's archive in the system's own sources.
     """
-    for path in sorted(SYSTEM_SOURCES.glob("sources.list.d/*.sources")):
+    for path in sorted(_SYSTEM_SOURCES.glob("sources.list.d/*.sources")):
         for stanza in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
             fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.MULTILINE))
             uri = (fields.get("URIs") or "").split()
             if uri and "deb" in fields.get("Types", "").split() and _is_archive(uri[0]):
                 return uri[0]
-    for path in [SYSTEM_SOURCES / "sources.list", *SYSTEM_SOURCES.glob("sources.list.d/*.list")]:
+    for path in [_SYSTEM_SOURCES / "sources.list", *_SYSTEM_SOURCES.glob("sources.list.d/*.list")]:
         if path.is_file():
             text = path.read_text(encoding="utf-8")
             for found in re.findall(r"^deb\s+(?:\[[^\]]*\]\s+)?(\S+)", text, re.MULTILINE):
@@ -137,7 +137,7 @@ def _configure(package: DebianPackage, work: Path) -> Path:
     for name in ("empty", "lists/partial", "archives/partial"):
         (work / name).mkdir(parents=True, exist_ok=True)
     (work / "status").touch()
-    signed = f"[signed-by={ARCHIVE_KEYRING}] " if ARCHIVE_KEYRING.is_file() else ""
+    signed = f"[signed-by={_ARCHIVE_KEYRING}] " if _ARCHIVE_KEYRING.is_file() else ""
     suites = [suite for suite in (package.release.suite, package.release.overlay) if suite]
     lines = [f"deb {signed}{_archive()} {suite} main\n" for suite in suites]
     (work / "sources.list").write_text("".join(lines), encoding="utf-8")
@@ -187,19 +187,19 @@ def _run(
     cwd: Path | None = None,
 ) -> str:
     try:
-        result = subprocess.run(
+        result = subprocess.run(  # noqa: S603 - The commands are apt's and dpkg's.
             command,
             env=environment,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=APT_SECONDS_MAX,
+            timeout=_APT_SECONDS_MAX,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise ServerUnavailableError(
-            f"{what} took longer than {APT_SECONDS_MAX} s: is the network there?"
+            f"{what} took longer than {_APT_SECONDS_MAX} s: is the network there?"
         ) from None
     if result.returncode:
         last = "\n".join((result.stderr or result.stdout).strip().splitlines()[-5:])

@@ -21,18 +21,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 __all__ = ["Keeper", "main", "tree"]
 
-LINUX = sys.platform == "linux"
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
-PARENT_CHECK_MS = 1000
-END_MS_MAX = 5000
+_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PARENT_CHECK_MS = 1000
+_END_MS_MAX = 5000
 
 
 def tree(root: int) -> list[int]:
@@ -49,7 +49,7 @@ def tree(root: int) -> list[int]:
 
 
 def _parents() -> Iterator[tuple[int, int]]:
-    if LINUX:
+    if _LINUX:
         for entry in os.listdir("/proc"):  # noqa: PTH208 - Path objects for every process cost milliseconds here.
             if entry.isdigit():
                 with suppress(OSError):
@@ -58,7 +58,7 @@ def _parents() -> Iterator[tuple[int, int]]:
                     yield int(entry), int(stat[stat.rindex(b")") + 1 :].split()[1])
         return
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+        ["/bin/ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
     )
     for line in listed.stdout.splitlines():
         pid, parent = line.split()
@@ -79,8 +79,8 @@ class Keeper:
         os.set_blocking(self.wakeup, False)
         os.set_blocking(write, False)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        self._libc = ctypes.CDLL(None) if LINUX else None
-        self._answers = {
+        self._libc = ctypes.CDLL(None) if _LINUX else None
+        self._answers: dict[str, Callable[..., None]] = {
             "start": self.start,
             "signal": self.signal,
             "freeze": self.freeze,
@@ -110,7 +110,7 @@ class Keeper:
 
         def die_with_keeper() -> None:
             if self._libc is not None:
-                self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 if os.getppid() != keeper:
                     os._exit(1)
 
@@ -168,7 +168,7 @@ class Keeper:
         """
         End every process of the server at once, and return when none is left.
         """
-        end_ms = time.monotonic_ns() // 1_000_000 + END_MS_MAX
+        end_ms = time.monotonic_ns() // 1_000_000 + _END_MS_MAX
         if self.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGSTOP)
@@ -200,11 +200,11 @@ class Keeper:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         if self._libc is not None:
-            self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+            self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
         parent = os.getppid()
         buffer = b""
         while os.getppid() == parent:
-            readable, _, _ = select.select([0, self.wakeup], [], [], PARENT_CHECK_MS / 1000)
+            readable, _, _ = select.select([0, self.wakeup], [], [], _PARENT_CHECK_MS / 1000)
             self._reap()
             if 0 not in readable:
                 continue

@@ -26,10 +26,10 @@ from anarchon_testbed.errors import ServerFailedError, ServerUnavailableError
 
 __all__ = ["Kept", "ordinary_user"]
 
-ANSWER_MS_MAX = 15_000
-PREFIX = "anarchon-testbed-"
-STALE_AFTER_S = 60
-LOG_LINES_SHOWN = 15
+_ANSWER_MS_MAX = 15_000
+_PREFIX = "anarchon-testbed-"
+_STALE_AFTER_S = 60
+_LOG_LINES_SHOWN = 15
 
 
 def ordinary_user() -> int | None:
@@ -57,7 +57,7 @@ class Kept:
         base = _base()
         _sweep(base)
         self.user = user
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         self.folder.chmod(0o711)
         self.data = self.folder / "data"
         self.data.mkdir(mode=0o700)
@@ -94,7 +94,7 @@ class Kept:
         The last lines of the log, for a message.
         """
         lines = self.log.strip().splitlines()
-        return "\n".join(lines[-LOG_LINES_SHOWN:]) or "(the log is empty)"
+        return "\n".join(lines[-_LOG_LINES_SHOWN:]) or "(the log is empty)"
 
     def run(self, command: Sequence[str | Path], environment: dict[str, str]) -> None:
         """
@@ -161,7 +161,7 @@ class Kept:
                 return
             self._keeper.stdin.close()
             with suppress(subprocess.TimeoutExpired):
-                self._keeper.wait(ANSWER_MS_MAX / 1000)
+                self._keeper.wait(_ANSWER_MS_MAX / 1000)
             self._keeper.stdout.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -176,7 +176,7 @@ class Kept:
             with suppress(OSError):
                 self._keeper.stdin.write(json.dumps(request).encode() + b"\n")
                 while not line.endswith(b"\n"):
-                    if not select.select([output], [], [], ANSWER_MS_MAX / 1000)[0]:
+                    if not select.select([output], [], [], _ANSWER_MS_MAX / 1000)[0]:
                         break
                     if not (data := os.read(output, 65536)):
                         break
@@ -202,9 +202,9 @@ def _sweep(base: Path) -> None:
     """
     Remove what was left when a keeper was killed together with its test.
     """
-    for folder in base.glob(f"{PREFIX}*"):
+    for folder in base.glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime < STALE_AFTER_S:
+            if time.time() - folder.stat().st_mtime < _STALE_AFTER_S:
                 continue  # Its keeper may not have come to lock it yet.
             with (folder / "keeper.lock").open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

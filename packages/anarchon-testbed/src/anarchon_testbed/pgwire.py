@@ -9,7 +9,7 @@ import struct
 
 __all__ = ["NotReadyError", "ask_ready"]
 
-PROTOCOL_3 = 196608
+_PROTOCOL_3 = 196608
 
 
 class NotReadyError(Exception):
@@ -24,7 +24,7 @@ def ask_ready(host: str, port: int, *, user: str, database: str, timeout_ms: int
 
     Raises NotReadyError with the server's words, OSError where it cannot be reached in time.
     """
-    body = struct.pack("!i", PROTOCOL_3)
+    body = struct.pack("!i", _PROTOCOL_3)
     for word in ("user", user, "database", database, ""):
         body += word.encode() + b"\0"
     version = ""

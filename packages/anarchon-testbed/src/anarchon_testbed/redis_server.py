@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from anarchon_testbed.containers import ContainerPlan
 from anarchon_testbed.errors import ServerFailedError
 from anarchon_testbed.resp import Address, RespError, ask
 from anarchon_testbed.server import Server
@@ -80,7 +81,7 @@ class RedisServer(Server):
         return ask(self.address, words)[0]
 
     def _prepare(self) -> None:
-        folder = self._ours().data
+        folder = self.folder
         if self._unix_socket:
             self.unix_path = folder / "s"
         if self._tls:
@@ -93,7 +94,7 @@ class RedisServer(Server):
         settings = {
             "bind": self.host,
             "port": "0" if self._tls else str(self.port),
-            "dir": f'"{self._ours().data}"',
+            "dir": f'"{self.folder}"',
             "save": '""',
             "appendonly": "yes" if self._appendonly else "no",
             "appendfsync": self._appendfsync,
@@ -116,7 +117,16 @@ class RedisServer(Server):
 
     def _command(self) -> list[str]:
         assert self._program is not None
-        return [*self._program.command, str(self._ours().data / "server.conf")]
+        return [*self._program.command, str(self.folder / "server.conf")]
+
+    def _container(self) -> ContainerPlan | None:
+        if self._tls or self._unix_socket or self._config or self._users or self._extra_environment:
+            return None
+        words = ["--save", "", "--appendonly", "yes" if self._appendonly else "no"]
+        words += ["--appendfsync", self._appendfsync, "--protected-mode", "no"]
+        if self._password is not None:
+            words += ["--requirepass", self._password]
+        return ContainerPlan(port=6379, command=tuple(words), environment={})
 
     def _probe(self) -> str:
         fields = self._info(self.address)

@@ -4,19 +4,16 @@ A server for a test, whatever its kind: entered with `with` or `async with`, the
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
 import signal
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
 
 from anarchon_testbed.cache import logs_folder
+from anarchon_testbed.containers import Contained, ContainerPlan, why_no_container
+from anarchon_testbed.context import Enterable, in_thread
 from anarchon_testbed.errors import NotOurServerError, ServerFailedError, ServerUnavailableError
 from anarchon_testbed.kept import Kept, ordinary_user
 from anarchon_testbed.ports import HOST, free_port
@@ -25,11 +22,9 @@ from anarchon_testbed.recipes import Recipe, matches, recipes_for
 
 __all__ = ["Server", "running", "used"]
 
-T = TypeVar("T")
-
-READY_MS_MAX = 30_000
-PORT_TRIES_MAX = 5
-POLL_MS = 10
+_READY_MS_MAX = 30_000
+_PORT_TRIES_MAX = 5
+_POLL_MS = 10
 
 _running: list[Server] = []
 _used: dict[str, None] = {}
@@ -49,7 +44,7 @@ def used() -> list[str]:
     return list(_used)
 
 
-class Server(ABC):
+class Server(Enterable):
     """
     One server. Nothing is looked for or started before it is entered, and nothing is left of it after.
 
@@ -62,11 +57,13 @@ class Server(ABC):
     refuses_root = False
     stop_signal = signal.SIGTERM
 
-    def __init__(self, *, version: str | None, own: bool, environment: dict[str, str] | None) -> None:
+    def __init__(
+        self, *, version: str | None, own: bool, environment: dict[str, str] | None
+    ) -> None:
         self._wanted = version
         self._own = own
         self._extra_environment = environment or {}
-        self._kept: Kept | None = None
+        self._kept: Kept | Contained | None = None
         self._program: Program | None = None
         self.recipe: Recipe = recipes_for(self.kind, version)[0]
         self.name = self.recipe.name
@@ -99,6 +96,12 @@ class Server(ABC):
         Raises OSError or ServerFailedError while it is not.
         """
 
+    def _container(self) -> ContainerPlan | None:
+        """
+        Say how a container of this server is started; None where its options need a program on this machine.
+        """
+        return None
+
     @abstractmethod
     def _own_url(self) -> str:
         """
@@ -130,9 +133,12 @@ class Server(ABC):
     @property
     def folder(self) -> Path:
         """
-        The folder of its data and configuration; it goes with the server.
+        The folder of its data and configuration; it goes with the server. A container has none here.
         """
-        return self._ours().data
+        kept = self._ours()
+        if isinstance(kept, Contained):
+            raise ServerFailedError(f"{self.name} runs in a container: its files are not here.")
+        return kept.data
 
     def freeze(self) -> None:
         """
@@ -150,7 +156,7 @@ class Server(ABC):
         """
         Kill the server (SIGKILL), every process of it. Its data stays for a start.
         """
-        await _in_thread(self.kill_now)
+        await in_thread(self.kill_now)
 
     def kill_now(self) -> None:
         """
@@ -162,7 +168,7 @@ class Server(ABC):
         """
         End the server as its own manual says. Its data stays for a start.
         """
-        await _in_thread(self.stop_now)
+        await in_thread(self.stop_now)
 
     def stop_now(self) -> None:
         """
@@ -174,7 +180,7 @@ class Server(ABC):
         """
         Start a killed or stopped server again, on its port and with its data, and wait until it is ready.
         """
-        await _in_thread(self.start_now)
+        await in_thread(self.start_now)
 
     def start_now(self) -> None:
         """
@@ -189,7 +195,7 @@ class Server(ABC):
         """
         Kill the server if it runs, and start it again with its data. Await `stop` first for an orderly end.
         """
-        await _in_thread(self.restart_now)
+        await in_thread(self.restart_now)
 
     def restart_now(self) -> None:
         """
@@ -200,7 +206,7 @@ class Server(ABC):
 
     # Entering and leaving.
 
-    def __enter__(self) -> Self:
+    def _enter(self) -> None:
         try:
             if self._own or not self._take_from_environment():
                 self._open()
@@ -209,38 +215,10 @@ class Server(ABC):
             raise
         _running.append(self)
         _used[f"{self.kind} {self.version} ({self.origin})"] = None
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(error)
-
-    async def __aenter__(self) -> Self:
-        # A cancelled start is waited for, so that the server it may still bring is removed.
-        task = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait({task})
-            if task.exception() is None:
-                await asyncio.to_thread(self._leave, None)
-            raise
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await _in_thread(lambda: self._leave(error))
 
     # How it is done.
 
-    def _ours(self) -> Kept:
+    def _ours(self) -> Kept | Contained:
         if not self.managed:
             raise NotOurServerError(
                 f"{self.name} was given by {self.origin}: only who started it can do this. "
@@ -268,25 +246,35 @@ class Server(ABC):
     def _open(self) -> None:
         user = ordinary_user() if self.refuses_root else None
         self._program = self._find()
-        if user is not None:
-            self._program = reachable_by_all(self._program)
-        self.version, self.origin = self._program.version, self._program.origin
-        for attempt in range(1, PORT_TRIES_MAX + 1):
-            kept = self._kept = Kept(user=user)
+        if self._program is None:
+            self.version, self.origin = self.recipe.version, f"container {self.recipe.image}"
+        else:
+            if user is not None:
+                self._program = reachable_by_all(self._program)
+            self.version, self.origin = self._program.version, self._program.origin
+        for attempt in range(1, _PORT_TRIES_MAX + 1):
             self.port = free_port()
-            self._prepare()
+            kept: Kept | Contained
+            if self._program is None:
+                kept = self._kept = Contained(self.recipe, self._container(), port=self.port)
+            else:
+                kept = self._kept = Kept(user=user)
+                self._prepare()
             try:
                 self._run(kept)
                 self._await_ready(kept)
             except ServerFailedError:
-                if attempt == PORT_TRIES_MAX or "in use" not in kept.log:
+                if attempt == _PORT_TRIES_MAX or "in use" not in kept.log:
                     raise
                 kept.close()
             else:
                 break
         self.url = self._own_url()
 
-    def _find(self) -> Program:
+    def _find(self) -> Program | None:
+        """
+        Find a program, or else say by None that a container of `self.recipe` will do.
+        """
         reasons = []
         for recipe in recipes_for(self.kind, self._wanted):
             try:
@@ -296,13 +284,22 @@ class Server(ABC):
             else:
                 self.recipe, self.name = recipe, recipe.name
                 return program
+        reason = why_no_container(self.recipe)
+        if reason is None and self._container() is not None:
+            return None
+        reasons.append(
+            f"Nor is there a container: {reason or 'these options need a program here'}."
+        )
         raise ServerUnavailableError(" ".join(reasons))
 
-    def _run(self, kept: Kept) -> None:
-        kept.run(self._command(), {**_plain_environment(), **self._extra_environment})
+    def _run(self, kept: Kept | Contained) -> None:
+        if isinstance(kept, Contained):
+            kept.run()
+        else:
+            kept.run(self._command(), {**_plain_environment(), **self._extra_environment})
 
-    def _await_ready(self, kept: Kept) -> None:
-        end = time.monotonic() + READY_MS_MAX / 1000
+    def _await_ready(self, kept: Kept | Contained) -> None:
+        end = time.monotonic() + _READY_MS_MAX / 1000
         last: Exception | None = None
         while time.monotonic() < end:
             try:
@@ -314,12 +311,12 @@ class Server(ABC):
                 if kept.wait(ms=0):
                     self.version = version or self.version
                     return
-            if not kept.wait(ms=POLL_MS):
+            if not kept.wait(ms=_POLL_MS):
                 raise ServerFailedError(
                     f"{self.name} ended with status {kept.end_status()} instead of starting:\n{kept.log_end()}"
                 )
         raise ServerFailedError(
-            f"{self.name} was not ready after {READY_MS_MAX} ms ({last}):\n{kept.log_end()}"
+            f"{self.name} was not ready after {_READY_MS_MAX} ms ({last}):\n{kept.log_end()}"
         )
 
     def _leave(self, error: BaseException | None) -> None:
@@ -333,25 +330,13 @@ class Server(ABC):
                 error.add_note(f"The log of {self.name} is kept: {self._keep_log(kept)}")
         kept.close()
 
-    def _keep_log(self, kept: Kept) -> Path:
-        target = logs_folder() / f"{self.name}-{os.getpid()}-{kept.folder.name[-8:]}.log"
+    def _keep_log(self, kept: Kept | Contained) -> Path:
+        target = logs_folder() / f"{self.name}-{os.getpid()}-{self.port}.log"
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(kept.log_path, target)
+        target.write_text(kept.log, encoding="utf-8")
         return target
 
 
 def _plain_environment() -> dict[str, str]:
     # What the test's own surroundings say of languages, libraries and databases is not for the server.
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
-
-
-async def _in_thread(call: Callable[[], T]) -> T:
-    """
-    Run a blocking call to its end, also when the caller is cancelled meanwhile.
-    """
-    task = asyncio.ensure_future(asyncio.to_thread(call))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
