@@ -1,0 +1,102 @@
+"""
+A batch of requests: in pieces, each one statement and one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
+from anarchon_postgres.operations import Operation
+from anarchon_postgres.rows import AnyRequest, check_request
+from anarchon_postgres.session import Session
+from anarchon_postgres.trouble import is_for_data, store_error
+
+__all__ = ["PIECE_MAX", "Batch"]
+
+PIECE_MAX = 256
+"""
+How many items one transaction carries: some ten milliseconds, in which it holds their jobs' rows.
+"""
+
+Request = TypeVar("Request", bound=AnyRequest)
+Answer = TypeVar("Answer")
+
+
+class Batch:
+    """
+    Sends the batches of one backend.
+
+    Args:
+        schema: Where the functions are.
+
+        pruning: What a function that opens records is told of the retention: how
+            many a job keeps, and the age at which to forget them, if it is time to look.
+    """
+
+    def __init__(self, schema: str, pruning: Callable[[], tuple[int, int | None]]) -> None:
+        self._schema = schema
+        self._pruning = pruning
+
+    async def ask(
+        self,
+        session: Session,
+        operation: Operation[Request, Answer],
+        requests: Sequence[Request],
+    ) -> list[Answer | BackendError]:
+        """
+        Answer a batch in its order.
+
+        Raises:
+            StoreUnavailableError: The server refused a later piece when earlier ones
+                had been written; asked again, those get the same answers.
+        """
+        answers: dict[int, Answer | BackendError] = {}
+        fit: list[tuple[int, Request]] = []
+        for index, request in enumerate(requests):
+            unfit = check_request(request)
+            if unfit is None:
+                fit.append((index, request))
+            else:
+                answers[index] = unfit
+        for start in range(0, len(fit), PIECE_MAX):
+            piece = fit[start : start + PIECE_MAX]
+            try:
+                await self._piece(session, operation, piece, answers)
+            except Exception as error:
+                trouble = store_error(error, session.place)
+                if start == 0 or not isinstance(trouble, StoreRefusedError):
+                    raise
+                msg = f"{trouble}; a part of the batch had been written"
+                raise StoreUnavailableError(msg) from error
+        return [answers[index] for index in range(len(requests))]
+
+    async def _piece(
+        self,
+        session: Session,
+        operation: Operation[Request, Answer],
+        piece: Sequence[tuple[int, Request]],
+        answers: dict[int, Answer | BackendError],
+    ) -> None:
+        extra = self._pruning() if operation.prunes else ()
+        try:
+            rows = await session.fetch(
+                operation.statement(self._schema),
+                *operation.arrays([request for _, request in piece]),
+                *extra,
+                session.left_ms(),
+            )
+        except Exception as error:
+            if not is_for_data(error):
+                raise
+            # A trigger or a constraint of somebody's own, say. Nothing was changed; one item must not fail the others.
+            if len(piece) == 1:
+                answers[piece[0][0]] = store_error(error, session.place)
+                return
+            for item in piece:
+                await self._piece(session, operation, (item,), answers)
+            return
+        for row in rows:
+            index, request = piece[row["item"] - 1]
+            answers[index] = operation.answer(request, row)
