@@ -91,6 +91,13 @@ class Lane:
         """
         return bool(self._first or self._steps) and not self._holds and not self.dead
 
+    @property
+    def held(self) -> bool:
+        """
+        Whether something holds it.
+        """
+        return self._holds > 0
+
     def push(self, work: Work, *, is_step: bool = False) -> None:
         """
         Add work; a dead lane drops it.
