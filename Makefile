@@ -6,14 +6,14 @@
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
-DISTRIBUTIONS := packages/anarchon packages/anarchon-sqlite packages/anarchon-cli conformance
+DISTRIBUTIONS := packages/anarchon packages/anarchon-sqlite packages/anarchon-cli packages/anarchon-testbed conformance
 PROJECTS := $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
 EDITABLE := $(addprefix -e ./,$(DISTRIBUTIONS))
 VERSION := packages/anarchon/src/anarchon/_version.py
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
-.PHONY: help setup demo test lint format types cover conform bench build wheels ci clean
+.PHONY: help setup demo test servers lint format types cover conform bench build wheels ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,7 +31,11 @@ demo: $(STAMP) ## Show three processes that share a schedule, one of them killed
 	@$(PY) examples/demo/run.py $(ARGS)
 
 test: $(STAMP) ## Run the whole suite, then the conformance kit on every backend
+	@$(PY) -m anarchon_testbed obtain || echo "The tests of these servers say so themselves; the others run."
 	@$(PY) tools/suite.py $(ARGS)
+
+servers: $(STAMP) ## Download the servers that tests need and this machine lacks, into .cache/servers
+	@$(PY) -m anarchon_testbed obtain $(ARGS)
 
 lint: $(STAMP) ## Check style and layout
 	@$(PY) -m ruff check .

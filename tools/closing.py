@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pythons
+from anarchon_testbed import available
 from tally import Tally, count
 
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
@@ -45,7 +46,9 @@ def main() -> int:
         suite_status=options.suite_status,
     )
     found = ", ".join(f"{major}.{minor}" for major, minor in pythons.supported())
-    print(f"Pythons here: {found}. SQLite {sqlite3.sqlite_version}. No server is needed.")
+    print(f"Pythons here: {found}. SQLite {sqlite3.sqlite_version}.")
+    servers = (f"{one.name} ({one.version or 'not here'})" for one in available())
+    print(f"Servers for tests: {', '.join(servers)}.")
     tools = ("anarchon", "aiosqlite", "croniter", "tzdata", "pytest", "hypothesis", "mypy", "ruff")
     print(", ".join(f"{name} {version(name)}" for name in tools))
     if tally.not_applicable:

@@ -155,6 +155,9 @@ def _configure(package: DebianPackage, work: Path) -> Path:
     ]
     own = {
         "Acquire::Languages": "none",
+        "Acquire::Retries": "2",
+        "Acquire::http::Timeout": "30",
+        "Acquire::https::Timeout": "30",
         "APT::Install-Recommends": "false",
         "APT::Sandbox::User": "",
         "Dir::Cache": str(work),
