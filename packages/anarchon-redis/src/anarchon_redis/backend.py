@@ -1,0 +1,501 @@
+"""
+The backend: the protocol's calls, each a script in the server.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+from anarchon.backend import (
+    PROTOCOL_VERSION,
+    ClaimAnswer,
+    ClaimRequest,
+    CloseAnswer,
+    FinishRequest,
+    RegisterAnswer,
+    RegisterRequest,
+    ReleaseRequest,
+    RenewAnswer,
+    RenewRequest,
+)
+from anarchon.capabilities import Capabilities, Reach
+from anarchon.errors import (
+    BackendError,
+    BackendStateError,
+    RequestError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    UnsupportedByBackendError,
+)
+from anarchon.records import Retention, RunRecord
+from anarchon_redis.address import Address, read_address
+from anarchon_redis.answers import packed
+from anarchon_redis.client import make_client, make_listener
+from anarchon_redis.hints import Hints, Run
+from anarchon_redis.history import read_history
+from anarchon_redis.keys import NAME_BYTES_MAX, Keys
+from anarchon_redis.marker import check_marker
+from anarchon_redis.operations import Operation, plan_for
+from anarchon_redis.options import DEFAULT_PREFIX, Options, Strategy, read_url
+from anarchon_redis.requests import AnyRequest
+from anarchon_redis.scripts import Script
+from anarchon_redis.server import Server, check_server, eviction_warning, server_of
+from anarchon_redis.trouble import item_error
+from anarchon_redis.wire import Piece, Wire
+
+__all__ = ["PIECE_MAX", "RedisBackend"]
+
+PIECE_MAX = 32
+"""
+How many items one call of a script carries: a millisecond or two, in which nobody else is served.
+"""
+
+Request = TypeVar("Request", bound=AnyRequest)
+Answer = TypeVar("Answer")
+T = TypeVar("T")
+
+logger = logging.getLogger("anarchon")
+
+
+class RedisBackend:
+    """
+    Keep leases, or claims alone, in Redis or Valkey.
+
+    The constructor opens nothing, so that a server may fork after it.
+
+    Args:
+        url: redis://user:password@host:port/db, rediss://… (TLS) or unix:///path.
+
+        strategy: "lease" keeps leases; "stream-id", "idmp" and "script" are claim-only.
+
+        prefix: The front of every key. Services that share a server use different ones.
+
+        retention: How long records are kept.
+
+        db: The number of the database, where the URL does not say it.
+
+        claim_memory_ms: How long a claim-only strategy remembers a claim; a slot that
+            is older is refused. In milliseconds.
+
+        wait_replicas, wait_timeout_ms: How many replicas must have a claim before it
+            counts, and for how long to wait for them.
+
+        cluster: The server is a node of a Redis Cluster; the URL may name several.
+
+        sentinel: The URL names Sentinels; this is the service that they watch.
+
+        sentinel_username, sentinel_password: The login at the Sentinels.
+
+        ca_file, certificate_file, key_file, verify: TLS: whom to trust, who to be, and
+            whether to look at the server's certificate at all.
+
+    Raises:
+        InvalidOptionError: An argument cannot be meant.
+    """
+
+    protocol_version: ClassVar[int] = PROTOCOL_VERSION
+    keeps_leases: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        url: str = "redis://localhost:6379/0",
+        *,
+        strategy: Strategy = "lease",
+        prefix: str = DEFAULT_PREFIX,
+        retention: Retention | None = None,
+        db: int | None = None,
+        claim_memory_ms: int = 3_600_000,
+        wait_replicas: int | None = None,
+        wait_timeout_ms: int = 500,
+        cluster: bool = False,
+        sentinel: str | None = None,
+        sentinel_username: str | None = None,
+        sentinel_password: str | None = None,
+        ca_file: str | None = None,
+        certificate_file: str | None = None,
+        key_file: str | None = None,
+        verify: bool = True,
+    ) -> None:
+        self._options = Options(
+            strategy=strategy,
+            prefix=prefix,
+            retention=retention or Retention(),
+            claim_memory_ms=claim_memory_ms,
+            wait_replicas=wait_replicas,
+            wait_timeout_ms=wait_timeout_ms,
+            cluster=cluster,
+            sentinel=sentinel,
+            sentinel_username=sentinel_username,
+            sentinel_password=sentinel_password,
+            ca_file=ca_file,
+            certificate_file=certificate_file,
+            key_file=key_file,
+            verify=verify,
+        )
+        self._begin(read_address(url, db=db, sentinel=sentinel is not None))
+
+    def _begin(self, address: Address) -> None:
+        """
+        Make everything that needs no connection.
+        """
+        self._address = address
+        self._keys = Keys(self._options.prefix)
+        self._plan = plan_for(self._options)
+        self._settings = json.dumps(self._plan.settings)
+        self._state = "unopened"
+        self._server: Server | None = None
+        self._wire: Wire | None = None
+        self._hints: Hints | None = None
+        self._indexed: set[str] = set()
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """
+        Build a backend from a URL with the constructor's options as its parameters.
+
+        The retention is written retention_age_ms (or "none") and
+        retention_records_per_job.
+
+        Raises:
+            InvalidOptionError: The URL cannot be read.
+        """
+        place, options = read_url(url)
+        return cls(place, **options)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """
+        What the strategy promises.
+        """
+        return Capabilities(
+            leases=self._options.leases,
+            hints=self._options.leases,
+            store_clock=True,
+            reach=Reach.NETWORK,
+            batch_max=512,
+            name_bytes_max=NAME_BYTES_MAX,
+            lease_ms_min=300,
+            time_resolution_ms=1,
+        )
+
+    @property
+    def service(self) -> str:
+        """
+        The store in words, without passwords.
+        """
+        return f"{self._where}, strategy {self._options.strategy}, prefix {self._options.prefix}"
+
+    @property
+    def _where(self) -> str:
+        name = "Redis" if self._server is None else self._server.shown
+        kind = " Cluster" if self._options.cluster else ""
+        sentinel = self._options.sentinel
+        through = "" if sentinel is None else f" (service {sentinel!r} of Sentinel)"
+        return f"{name}{kind} at {self._address.shown}{through}"
+
+    def clone(self) -> Self:
+        """
+        Return an unopened backend to the same server, with connections of its own.
+        """
+        twin = type(self).__new__(type(self))
+        twin._options = self._options
+        twin._begin(self._address)
+        return twin
+
+    async def open(self, *, timeout_ms: int) -> None:
+        """
+        Connect, look at the server, and make the scripts known to it.
+
+        Raises:
+            StoreUnavailableError: The server did not answer.
+
+            ServerTooOldError: It cannot serve the strategy.
+
+            StoreRefusedError: It refused the login, is a replica, or the prefix
+                belongs to another strategy.
+
+            ProtocolVersionError: Another anarchon-redis has laid the keys out.
+
+            BackendStateError: The backend was opened before.
+        """
+        if self._state != "unopened":
+            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
+            raise BackendStateError(msg)
+        self._state = "opening"
+        wire = Wire(
+            make_client(self._address, self._options), self._where, cluster=self._options.cluster
+        )
+        self._wire = wire
+        try:
+            await wire.bounded(lambda: self._prepare(wire), timeout_ms=timeout_ms)
+        except BaseException as error:
+            await wire.close()
+            if self._state != "opening":
+                msg = "this backend was closed while it was being opened"
+                if isinstance(error, BackendError):
+                    raise BackendStateError(msg) from error
+                raise
+            # Asking again is allowed: a store that is away now may be there later.
+            self._state = "unopened"
+            raise
+        self._state = "open"
+
+    async def _prepare(self, wire: Wire) -> None:
+        server = server_of(await wire.hello())
+        check_server(server, self._options, self._where)
+        self._server = server
+        await wire.load([self._script(script) for script in self._plan.scripts])
+        await check_marker(wire, self._keys, self._options, self._where)
+        warning = eviction_warning(await wire.memory(), self._options.strategy)
+        if warning is not None:
+            logger.warning("%s: %s", self._where, warning)
+
+    async def close(self) -> None:
+        """
+        End the calls in flight and the connections. Closing twice is no error.
+        """
+        self._state = "closed"
+        hints, wire = self._hints, self._wire
+        self._hints = self._wire = None
+        if hints is not None:
+            await hints.close()
+        if wire is not None:
+            await wire.close()
+
+    async def time(self, *, timeout_ms: int) -> int | None:
+        """
+        Tell the server's clock.
+        """
+        wire = self._opened()
+
+        async def ask() -> int:
+            # A Cluster's client would ask every node.
+            seconds, micros = await wire.time_of(self._keys.marker)
+            return int(seconds) * 1_000 + int(micros) // 1_000
+
+        return await wire.bounded(ask, timeout_ms=timeout_ms)
+
+    async def register(
+        self, requests: Sequence[RegisterRequest], *, timeout_ms: int
+    ) -> Sequence[RegisterAnswer | BackendError]:
+        """
+        Make jobs known.
+        """
+        return await self._serve(self._plan.register, requests, timeout_ms)
+
+    async def claim(
+        self, requests: Sequence[ClaimRequest], *, timeout_ms: int
+    ) -> Sequence[ClaimAnswer | BackendError]:
+        """
+        Answer claims: by the table, or by the strategy that keeps claims alone.
+        """
+        return await self._serve(self._plan.claim, requests, timeout_ms, waits=True)
+
+    async def renew(
+        self, requests: Sequence[RenewRequest], *, timeout_ms: int
+    ) -> Sequence[RenewAnswer | BackendError]:
+        """
+        Push leases forward.
+        """
+        return await self._serve(self._plan.renew, requests, timeout_ms)
+
+    async def finish(
+        self, requests: Sequence[FinishRequest], *, timeout_ms: int
+    ) -> Sequence[CloseAnswer | BackendError]:
+        """
+        Close runs whose handlers have ended.
+        """
+        return await self._serve(self._plan.finish, requests, timeout_ms)
+
+    async def release(
+        self, requests: Sequence[ReleaseRequest], *, timeout_ms: int
+    ) -> Sequence[CloseAnswer | BackendError]:
+        """
+        Hand runs over.
+        """
+        return await self._serve(self._plan.release, requests, timeout_ms)
+
+    async def history(self, job: str | None, *, limit: int, timeout_ms: int) -> Sequence[RunRecord]:
+        """
+        Return the newest records, newest first.
+        """
+        wire = self._opened()
+        if limit <= 0:
+            return []
+        return await wire.bounded(
+            lambda: read_history(
+                wire,
+                self._plan,
+                self._keys,
+                self._script(self._plan.history),
+                job=job,
+                limit=limit,
+                where=self._where,
+            ),
+            timeout_ms=timeout_ms,
+        )
+
+    async def next_hint(
+        self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
+    ) -> frozenset[str]:
+        """
+        Wait until one of the watched runs was finished or released.
+        """
+        self._opened()
+        self._keeping(self._plan.look)
+        if self._hints is None:
+            client = make_listener(self._address, self._options)
+            self._hints = Hints(client, self._keys, self._look)
+        found = await self._hints.wait(runs, timeout_ms=timeout_ms)
+        self._opened()
+        return found
+
+    async def _look(self, runs: Sequence[Run], timeout_ms: int) -> frozenset[str]:
+        """
+        Name the jobs whose watched run nobody executes any more.
+        """
+        wire, look = self._opened(), self._keeping(self._plan.look)
+        size = 1 if wire.cluster else PIECE_MAX
+        parts = [runs[start : start + size] for start in range(0, len(runs), size)]
+        pieces = [
+            Piece(
+                self._script(look),
+                [key for job, slot, _ in part for key in self._plan.keys(self._keys, job, slot)],
+                [
+                    self._settings,
+                    *[json.dumps([str(slot), str(attempt)]) for _, slot, attempt in part],
+                ],
+            )
+            for part in parts
+        ]
+        if not pieces:
+            return frozenset()
+        told = await wire.bounded(lambda: wire.run(pieces), timeout_ms=timeout_ms)
+        return frozenset(
+            job
+            for part, answers in zip(parts, told, strict=True)
+            for (job, _, _), answer in zip(part, answers[1:], strict=True)
+            if answer == "changed"
+        )
+
+    async def _serve(
+        self,
+        operation: Operation[Request, Answer] | None,
+        requests: Sequence[Request],
+        timeout_ms: int,
+        *,
+        waits: bool = False,
+    ) -> list[Answer | BackendError]:
+        wire, operation = self._opened(), self._keeping(operation)
+        answers: dict[int, Answer | BackendError] = {}
+        fit: list[tuple[int, Request]] = []
+        for place, request in enumerate(requests):
+            unfit = operation.check(request)
+            if unfit is None:
+                fit.append((place, request))
+            else:
+                answers[place] = unfit
+        if fit:
+            parts = self._parts(fit)
+            pieces = [self._piece(operation, [request for _, request in part]) for part in parts]
+            wait = self._options.wait_replicas if waits else None
+            replicas = None if wait is None else (wait, self._options.wait_timeout_ms)
+            told = await wire.bounded(
+                lambda: self._run(wire, pieces, fit, replicas), timeout_ms=timeout_ms
+            )
+            for part, (now_text, *items) in zip(parts, told, strict=True):
+                for (place, request), item in zip(part, items, strict=True):
+                    answers[place] = (
+                        self._item_error(item[1], request, alone=len(fit) == 1)
+                        if item[0] == "error"
+                        else operation.read(request, item, int(now_text))
+                    )
+        return [answers[place] for place in range(len(requests))]
+
+    async def _run(
+        self,
+        wire: Wire,
+        pieces: Sequence[Piece],
+        items: Sequence[tuple[int, Any]],
+        replicas: tuple[int, int] | None,
+    ) -> list[Any]:
+        if wire.cluster:
+            # The index of jobs lies on a node of its own, out of a script's reach.
+            new = {request.job for _, request in items} - self._indexed
+            if new:
+                await wire.command("SADD", self._keys.index, *map(self._keys.encoded, sorted(new)))
+                self._indexed |= new
+        return await wire.run(pieces, wait=replicas)
+
+    def _parts(self, fit: Sequence[tuple[int, Request]]) -> list[list[tuple[int, Request]]]:
+        """
+        Cut a batch into what one call of a script may carry.
+
+        In a Cluster that is one job: another one's keys may lie on another node.
+        """
+        if self._options.cluster:
+            jobs: dict[str, list[tuple[int, Request]]] = {}
+            for place, request in fit:
+                jobs.setdefault(request.job, []).append((place, request))
+            groups = list(jobs.values())
+        else:
+            groups = [list(fit)]
+        return [
+            group[start : start + PIECE_MAX]
+            for group in groups
+            for start in range(0, len(group), PIECE_MAX)
+        ]
+
+    def _piece(
+        self, operation: Operation[Request, Answer], requests: Sequence[Request]
+    ) -> Piece:
+        keys = [
+            key
+            for request in requests
+            for key in self._plan.keys(self._keys, request.job, request.slot)
+        ]
+        if not self._options.cluster:
+            keys.append(self._keys.index)
+        fields = [packed(operation.fields(request)) for request in requests]
+        return Piece(self._script(operation.script), keys, [self._settings, *fields])
+
+    def _item_error(self, words: str, request: AnyRequest, *, alone: bool) -> RequestError:
+        """
+        Return the error of an item; raise one that concerns the whole server.
+        """
+        error = item_error(words, request.job, self._where)
+        if isinstance(error, RequestError):
+            return error
+        if isinstance(error, StoreRefusedError) and not alone:
+            raise StoreUnavailableError(f"{error}; a part of the batch may have been written")
+        raise error
+
+    def _script(self, script: Script) -> Script:
+        """
+        Return a script as it is to be run; a broken backend of our tests changes it here.
+        """
+        return script
+
+    def _opened(self) -> Wire:
+        if self._state != "open" or self._wire is None:
+            msg = f"this backend is {self._state}; open() it first, and use it until close()"
+            raise BackendStateError(msg)
+        return self._wire
+
+    def _keeping(self, part: T | None) -> T:
+        """
+        Refuse what only a lease backend can do.
+
+        Raises:
+            UnsupportedByBackendError: The strategy is claim-only.
+        """
+        if part is None:
+            msg = (
+                f"strategy {self._options.strategy!r} keeps claims alone; strategy 'lease' of the same backend"
+                " keeps leases"
+            )
+            raise UnsupportedByBackendError(msg)
+        return part

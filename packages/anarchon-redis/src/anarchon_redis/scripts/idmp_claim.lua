@@ -1,0 +1,75 @@
+-- The strategy "idmp": the slot is an idempotency id of a stream. The first XADD with it adds an entry, every later
+-- one is answered with that entry's id; whose token stands there has won.
+--
+-- The server forgets ids by age and by number, and all of them when the settings change. So the settings are compared
+-- at each claim, and a slot that may have been forgotten is refused.
+
+local IDS_MAX = 10000
+local ENTRIES_MAX = 9900
+local PRODUCER = 'anarchon'
+
+local function settings_of(key)
+  local found = {}
+  local facts = redis.call('XINFO', 'STREAM', key)
+  for place = 1, #facts, 2 do
+    found[facts[place]] = facts[place + 1]
+  end
+  return tonumber(found['idmp-duration']), tonumber(found['idmp-maxsize'])
+end
+
+local function prepare(item)
+  if redis.call('EXISTS', item.claims) == 0 then
+    -- Settings need a stream, and a stream needs an entry or a group.
+    redis.call('XGROUP', 'CREATE', item.claims, PRODUCER, '$', 'MKSTREAM')
+    redis.call('XGROUP', 'DESTROY', item.claims, PRODUCER)
+    redis.call('XCFGSET', item.claims, 'IDMP-DURATION', text(SETTINGS.duration), 'IDMP-MAXSIZE', text(IDS_MAX))
+    return
+  end
+  local duration, size = settings_of(item.claims)
+  if duration ~= SETTINGS.duration or size ~= IDS_MAX then
+    error({err = string.format(
+      'IDMPSETTINGS stream %s remembers ids for %s s, at most %s; this instance wants %.0f s, at most %.0f',
+      item.claims, tostring(duration), tostring(size), SETTINGS.duration, IDS_MAX)})
+  end
+end
+
+-- Ids go in the order in which they came; what may have gone is refused from then on.
+local function forget_oldest(item)
+  if redis.call('XLEN', item.claims) <= ENTRIES_MAX then
+    return
+  end
+  local oldest = redis.call('XRANGE', item.claims, '-', '+', 'COUNT', 1)[1]
+  local slot = tonumber(oldest[2][4])
+  local before = tonumber(redis.call('GET', item.memory) or '-inf') or -math.huge
+  if slot > before then
+    redis.call('SET', item.memory, oldest[2][4])
+  end
+  redis.call('XDEL', item.claims, oldest[1])
+end
+
+local function decide(item, fields)
+  local request = request_of(fields)
+  local forgotten = redis.call('GET', item.memory)
+  local too_old = request.number <= NOW - SETTINGS.memory
+    or (forgotten and request.number <= tonumber(forgotten) or false)
+  local refused = refusal(request, too_old)
+  if refused then
+    local holder = holder_in_records(item, request.slot)
+    return holder and held_by(holder, request) or refused
+  end
+  redis.call('HLEN', item.open)
+  prepare(item)
+  local before = redis.call('XLEN', item.claims)
+  local id = redis.call('XADD', item.claims, 'IDMP', PRODUCER, request.slot, '*', 't', request.token, 's', request.slot)
+  local entry = redis.call('XRANGE', item.claims, id, id)[1]
+  if not entry or entry[2][2] ~= request.token then
+    return {'taken', '', ''}
+  end
+  if redis.call('XLEN', item.claims) > before then
+    open_record(item, request)
+    forget_oldest(item)
+  end
+  return {'won', '', ''}
+end
+
+return serve(KEY_NAMES, decide)

@@ -1,0 +1,35 @@
+-- The strategy "stream-id": the slot is the id of a stream's entry. A stream takes only ids greater than every id
+-- before, also than those that were trimmed: a slot is granted once, and never after a newer one.
+
+local function decide(item, fields)
+  local request = request_of(fields)
+  local id = request.slot .. '-1'
+  local entry = redis.call('XRANGE', item.claims, id, id)[1]
+  if entry then
+    return held_by(entry[2][2], request)
+  end
+  -- Trimming takes what is older than the memory, the new entry too if it were.
+  local forgotten = request.number <= NOW - SETTINGS.memory
+  local newest = redis.call('XREVRANGE', item.claims, '+', '-', 'COUNT', 1)[1]
+  if newest and tonumber(string.match(newest[1], '^%d+')) >= request.number then
+    forgotten = true
+  end
+  local refused = refusal(request, forgotten)
+  if refused then
+    return refused
+  end
+  redis.call('HLEN', item.open)
+  local least = text(math.max(0, NOW - SETTINGS.memory))
+  local added = redis.pcall('XADD', item.claims, 'MINID', '~', least, id, 't', request.token)
+  if type(added) == 'table' and added.err then
+    -- Entries that were deleted by hand still count.
+    if string.find(added.err, 'equal or smaller', 1, true) then
+      return {'late', 'too_old', ''}
+    end
+    error(added)
+  end
+  open_record(item, request)
+  return {'won', '', ''}
+end
+
+return serve(KEY_NAMES, decide)

@@ -1,0 +1,234 @@
+"""
+Calls of scripts over one client: a batch in one round trip, in pieces, each within a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from redis.exceptions import NoScriptError, RedisError
+
+from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
+from anarchon_redis.bounds import Bounds
+from anarchon_redis.client import CONNECTIONS_MAX, AnyRedis
+from anarchon_redis.scripts import Script
+from anarchon_redis.trouble import store_error
+
+__all__ = ["Piece", "Wire"]
+
+T = TypeVar("T")
+
+_CLOSE_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """
+    One call of a script: some items of a batch, which no other client interrupts.
+    """
+
+    script: Script
+    keys: Sequence[str]
+    arguments: Sequence[str]
+
+    def command(self) -> tuple[str | int, ...]:
+        """
+        Write the command.
+        """
+        return ("EVALSHA", self.script.digest, len(self.keys), *self.keys, *self.arguments)
+
+
+class Wire:
+    """
+    A client, and the deadlines of the calls on it.
+
+    Args:
+        client: redis-py's client, without retries of its own.
+
+        where: The server in words.
+
+        cluster: The client is one of a Cluster.
+    """
+
+    def __init__(self, client: AnyRedis, where: str, *, cluster: bool) -> None:
+        # One stub of many serves both kinds: what is called here, both have.
+        self._client: Any = client
+        self._where = where
+        self.cluster = cluster
+        self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._bounds = Bounds()
+        self._resets: set[asyncio.Task[None]] = set()
+
+    async def bounded(self, work: Callable[[], Awaitable[T]], *, timeout_ms: int) -> T:
+        """
+        Do some work on the client, which has ended by *timeout_ms*.
+
+        Raises:
+            StoreUnavailableError: It was not done in time, the connection broke, or
+                the backend was closed meanwhile; the outcome is unknown.
+
+            BackendError: The server refused.
+        """
+        try:
+            async with (
+                self._bounds.within(max(0, timeout_ms) / 1_000),
+                self._turns,
+            ):
+                return await work()
+        except BackendError:
+            raise
+        except TimeoutError as error:
+            if self._bounds.closed:
+                msg = "the backend was closed during the call; the outcome is unknown"
+                raise StoreUnavailableError(msg) from error
+            self._forget_the_map()
+            msg = f"{self._where} did not answer within {timeout_ms} ms; the outcome is unknown"
+            raise StoreUnavailableError(msg) from error
+        except (RedisError, OSError, EOFError) as error:
+            if self._bounds.closed:
+                msg = "the backend was closed during the call; the outcome is unknown"
+                raise StoreUnavailableError(msg) from error
+            raise store_error(error, self._where) from error
+
+    async def command(self, *words: str | int) -> Any:
+        """
+        Send one plain command.
+        """
+        return await self._client.execute_command(*words)
+
+    async def set_if_absent(self, key: str, value: str) -> bytes | None:
+        """
+        Set a key that nobody has set; return what stood there before.
+        """
+        return cast("bytes | None", await self._client.set(key, value, nx=True, get=True))
+
+    async def time_of(self, key: str) -> tuple[Any, Any]:
+        """
+        Ask for the clock: in a Cluster, that of the node that has the key.
+        """
+        if self.cluster:
+            await self._client.initialize()
+            node = self._client.get_node_from_key(key)
+            seconds, micros = await node.execute_command("TIME")
+        else:
+            seconds, micros = await self.command("TIME")
+        return seconds, micros
+
+    async def hello(self) -> Any:
+        """
+        Ask the server who it is.
+        """
+        if not self.cluster:
+            return await self.command("HELLO")
+        await self._client.initialize()
+        return await self._client.get_default_node().execute_command("HELLO")
+
+    async def memory(self) -> dict[str, Any]:
+        """
+        Ask what the server does when its memory is full; empty if it will not say.
+        """
+        try:
+            if self.cluster:
+                node = self._client.get_default_node()
+                return cast("dict[str, Any]", await self._client.info("memory", target_nodes=node))
+            return cast("dict[str, Any]", await self._client.info("memory"))
+        except RedisError:
+            # A user without the right to ask is no less served for that.
+            return {}
+
+    async def load(self, scripts: Sequence[Script]) -> None:
+        """
+        Make scripts known to the server, or to every primary of the Cluster.
+        """
+        for script in scripts:
+            await self._client.script_load(script.source)
+
+    async def run(self, pieces: Sequence[Piece], *, wait: tuple[int, int] | None = None) -> list[Any]:
+        """
+        Call scripts in one round trip, and return what each answered.
+
+        Args:
+            pieces: The calls.
+
+            wait: How many replicas must have got the writes, and for how many
+                milliseconds to wait for them.
+
+        Raises:
+            BackendError: One of the calls failed.
+        """
+        told, replicas = await self._send(pieces, wait)
+        unknown = [place for place, answer in enumerate(told) if isinstance(answer, NoScriptError)]
+        if unknown:
+            # The server was restarted, or somebody has flushed its scripts.
+            await self.load(list({pieces[place].script for place in unknown}))
+            again, replicas = await self._send([pieces[place] for place in unknown], wait)
+            for place, answer in zip(unknown, again, strict=True):
+                told[place] = answer
+        answers = self._checked(told)
+        if wait is not None and replicas < wait[0]:
+            msg = (
+                f"{self._where}: {replicas} of {wait[0]} replicas had the claims after {wait[1]} ms; asked again"
+                " with the same tokens they are told as won once enough have them"
+            )
+            raise StoreUnavailableError(msg)
+        return answers
+
+    async def _send(
+        self, pieces: Sequence[Piece], wait: tuple[int, int] | None
+    ) -> tuple[list[Any], int]:
+        if len(pieces) == 1 and wait is None:
+            try:
+                return [await self._client.execute_command(*pieces[0].command())], 0
+            except NoScriptError as error:
+                return [error], 0
+        line = self._client.pipeline(transaction=False)
+        for piece in pieces:
+            line.execute_command(*piece.command())
+        if wait is not None:
+            line.execute_command("WAIT", *wait)
+        told = await line.execute(raise_on_error=False)
+        if wait is None:
+            return told, 0
+        replicas = told.pop()
+        if isinstance(replicas, Exception):
+            raise replicas
+        return told, replicas
+
+    def _checked(self, told: Sequence[Any]) -> list[Any]:
+        """
+        Read the answers of scripts, or raise the first error among them.
+        """
+        failed = next((answer for answer in told if isinstance(answer, Exception)), None)
+        if failed is None:
+            return [json.loads(answer) for answer in told]
+        trouble = store_error(failed, self._where)
+        if isinstance(trouble, StoreRefusedError) and len(told) > 1:
+            trouble = StoreUnavailableError(f"{trouble}; a part of the batch may have been written")
+        raise trouble from failed
+
+    def _forget_the_map(self) -> None:
+        """
+        Let a Cluster's client ask anew who has which keys: a node that is silent may have been replaced.
+        """
+        if self.cluster and not self._bounds.closed:
+            reset = asyncio.get_running_loop().create_task(self._client.aclose())
+            self._resets.add(reset)
+            reset.add_done_callback(self._resets.discard)
+
+    async def close(self) -> None:
+        """
+        End the calls in flight, and the connections.
+        """
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._bounds.close()
+                if self._resets:
+                    await asyncio.wait(self._resets)
+                await self._client.aclose()
+        except (TimeoutError, RedisError, OSError):
+            # The sockets are closed either way; nobody waits for a server's last word.
+            return
