@@ -161,13 +161,14 @@ def test_a_slot_that_is_lost_is_found(
     misses: Sequence[Told], records: Sequence[RunRecord], expected: int
 ) -> None:
     """
-    A slot ends in some attempt, is told as missed once, or is recorded as skipped.
+    A slot ends in some attempt, is told as missed once, or stands in the history as skipped or interrupted.
     """
     found = check.bodies(SOUND)
     slot = [("sync", 3_000)]
 
     assert [] == list(check.unaccounted(found, [miss(3_000, 4_000)], [], slot))
     assert [] == list(check.unaccounted(found, [], [SKIPPED], slot))
+    assert [] == list(check.unaccounted(found, [], [record(Status.INTERRUPTED, slot=3_000)], slot))
     assert 1 == len(list(check.unaccounted(found, misses, records, [("sync", expected)])))
 
 

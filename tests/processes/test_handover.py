@@ -145,6 +145,9 @@ def test_nothing_is_lost_in_a_rolling_restart(stage: Stage) -> None:
 def test_all_instances_restart_at_once(stage: Stage) -> None:
     """
     When all instances stop and start together, every slot ran once, was taken over, or is told as missed once.
+
+    A slot that was claimed as they stopped may stand in the history as interrupted, when a newer one came before
+    anybody could go on with it.
     """
     old = [stage.spawn(f"old-{number}") for number in range(3)]
     new = [stage.spawn(f"new-{number}") for number in range(3)]

@@ -196,22 +196,27 @@ def unaccounted(
     expected: Iterable[tuple[str, int]],
 ) -> Iterator[str]:
     """
-    None lost: every slot came to its end in some attempt, was told as missed once, or is recorded as skipped.
+    None lost: every slot came to its end in some attempt, was told as missed once, or stands in the history.
 
-    One of the three, and not two.
+    There it is skipped, or interrupted and superseded by a newer slot before anybody went on with it. One of the
+    three holds, and not two.
     """
-    skipped = {(record.job, record.slot) for record in records if record.status is Status.SKIPPED}
     ended = {(body.job, body.slot) for body in found if body.ended}
+    given_up = {
+        (record.job, record.slot)
+        for record in records
+        if record.status in (Status.SKIPPED, Status.INTERRUPTED)
+    } - ended
     for job, slot in expected:
         told = sum(
             miss.detail["job"] == job
             and miss.detail["first_slot"] <= slot <= miss.detail["last_slot"]
             for miss in misses
         )
-        if told + ((job, slot) in ended) + ((job, slot) in skipped) != 1:
+        if told + ((job, slot) in ended) + ((job, slot) in given_up) != 1:
             yield (
                 f"{job} slot {slot}: ended {(job, slot) in ended}, told as missed {told} times,"
-                f" skipped {(job, slot) in skipped}"
+                f" in the history as not completed {(job, slot) in given_up}"
             )
 
 
