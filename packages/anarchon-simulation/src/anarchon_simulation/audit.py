@@ -60,6 +60,7 @@ class JobBooks:
 
     tokens: dict[Run, str] = field(default_factory=dict)
     newest: Run = (-1, 0)
+    granted_us: int = 0
     live: Run | None = None
     lease_until_ms: int = 0
     released: bool = False
@@ -174,8 +175,9 @@ class Audit:
             self.breaks(f"{job} {run} was granted after {books.newest}", job)
         if request.slot in books.ended:
             self.breaks(f"{job} {run} was granted although it is {books.ended[request.slot]}", job)
-        if request.slot - store_ms > EARLY_TOLERANCE_MS:
-            self.breaks(f"{job} {run} was granted {request.slot - store_ms} ms before its slot", job)
+        early_ms = request.slot - self._newest_store_ms
+        if early_ms > EARLY_TOLERANCE_MS:
+            self.breaks(f"{job} {run} was granted {early_ms} ms before its slot", job)
         if request.not_after_ms is not None and store_ms > request.not_after_ms:
             self.breaks(f"{job} {run} was granted after its sender had given it up", job)
         live = books.live
@@ -187,6 +189,7 @@ class Audit:
             self._closed_before(job, live)
         books.tokens[run] = request.token
         books.newest = max(books.newest, run)
+        books.granted_us = self._now_us()
         books.live, books.released = run, False
 
     def _closed_before(self, job: str, run: Run) -> None:
@@ -261,7 +264,7 @@ class Audit:
         books = self.books(job)
         if run in books.begun:
             self.breaks(f"{job} {run} began on {where}, and on {books.begun[run]} before", job)
-        if run <= books.newest_begun:
+        if run <= books.newest_begun and self._store.leases:
             self.breaks(f"{job} {run} began on {where} after {books.newest_begun}", job)
         if books.tokens.get(run) != token:
             self.breaks(f"{job} {run} began on {where} without a grant", job)

@@ -28,6 +28,8 @@ __all__ = ["draw_plan"]
 
 _FAULTS_UNTIL_MS = 60_000
 _OFFSET_MS_MAX = 600_000
+# A store that is ahead of every instance by minutes has no slot due for minutes: nothing to see.
+_AHEAD_MS_MAX = 5_000
 _DRIFT_PPM_MAX = 10_000
 _GAPS_MS = (1_000, 2_000, 3_000, 5_000, 7_000, 10_000)
 
@@ -57,21 +59,23 @@ def draw_plan(seed: int, *, order: Order = "fifo") -> Plan:
 
 
 def _draw_store(dice: Random) -> StorePlan:
+    leases = dice.random() < 0.9
     return StorePlan(
-        leases=dice.random() < 0.9,
+        leases=leases,
         hints=dice.random() < 0.4,
         batch_max=dice.choice((1, 2, 256)),
-        offset_ms=dice.choice((0, 0, dice.randint(-_OFFSET_MS_MAX, _OFFSET_MS_MAX))),
+        offset_ms=dice.choice((0, 0, dice.randint(-_OFFSET_MS_MAX, _AHEAD_MS_MAX))) if leases else 0,
         drift_ppm=dice.choice((0, dice.randint(-_DRIFT_PPM_MAX, _DRIFT_PPM_MAX))),
         delay_ms=(dice.randint(0, 5), dice.choice((5, 20, 100))),
     )
 
 
 def _draw_instance(dice: Random, number: int) -> InstancePlan:
+    far_ms = dice.randint(-_OFFSET_MS_MAX, _OFFSET_MS_MAX)
     return InstancePlan(
         name="abcdefgh"[number],
         starts_ms=dice.choice((0, 0, dice.randint(0, 20_000))),
-        offset_ms=dice.choice((0, dice.randint(-_OFFSET_MS_MAX, _OFFSET_MS_MAX), dice.randint(-700, 700))),
+        offset_ms=0 if number == 0 else dice.choice((0, far_ms, dice.randint(-700, 700))),
         drift_ppm=dice.choice((0, dice.randint(-_DRIFT_PPM_MAX, _DRIFT_PPM_MAX))),
         threads_max=dice.choice((1, 2, 64)),
     )

@@ -92,7 +92,7 @@ class Bodies:
         dice = self._begin(process, job, ctx)
         pause_s = self._duration_s(job, dice) / job.steps
         fate = dice.random() * 100
-        blocks = dice.random() * 100 < job.blocks
+        blocks = dice.random() * 100 < job.blocks and not self._calm()
         key = (job.name, *ctx.fence)
         self._open[key] = process
         try:
@@ -114,6 +114,14 @@ class Bodies:
             raise
         finally:
             self._open.pop(key, None)
+
+    def _calm(self) -> bool:
+        """
+        Say whether nothing is to go wrong any more.
+        """
+        assert self.cluster is not None
+        longest_us = self._plan.lease_ms * 3_000
+        return self.cluster.now_us() + longest_us > self._plan.faults_until_ms * 1_000
 
     def _block(self, process: Process, duration_s: float) -> None:
         """

@@ -162,12 +162,14 @@ class Kernel:
             if collecting:
                 gc.enable()
 
-    def run_until(self, when_us: int) -> None:
+    def run_until(self, when_us: int, *, unless: Callable[[], bool] = lambda: False) -> None:
         """
-        Run up to an instant, and stand there.
+        Run up to an instant and stand there, or to where *unless* holds.
         """
-        self.run(lambda: self.now_us >= when_us or not self._heap or self._heap[0][0] > when_us)
-        self.now_us = max(self.now_us, when_us)
+        heap = self._heap
+        self.run(lambda: not heap or heap[0][0] > when_us or unless())
+        if not unless():
+            self.now_us = max(self.now_us, when_us)
 
     def close(self) -> None:
         """

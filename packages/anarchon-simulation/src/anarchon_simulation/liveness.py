@@ -17,8 +17,9 @@ from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.plan import JobPlan
 from anarchon_simulation.process import Process, State
 
-__all__ = ["Heard", "unaccounted", "unstopped"]
+__all__ = ["Heard", "reached_ms", "unaccounted", "unstopped"]
 
+_SLOW_MS = 1_000
 _STOP_GRACE_MS = 1_000
 _STEP_US = 50_000
 
@@ -54,6 +55,16 @@ class Heard:
         )
 
 
+def reached_ms(cluster: Cluster) -> int:
+    """
+    Say how far slots have come due: by the store's clock, or by the instances' if all of those are behind.
+
+    Slots come from the instances' wall clocks, and a fast one waits for the store's.
+    """
+    walls = [process.instance.clock.wall_ms() for process in cluster.processes if process.alive]
+    return min(cluster.store.time(), max(walls, default=0))
+
+
 def unaccounted(
     cluster: Cluster, heard: Heard, *, calm_since_ms: int, grace_ms: int
 ) -> Iterator[str]:
@@ -70,7 +81,7 @@ def unaccounted(
 
         grace_ms: How long a slot may take until it is decided.
     """
-    store_ms = cluster.store.time()
+    store_ms = reached_ms(cluster)
     for job in cluster.plan.jobs:
         books = cluster.audit.books(job.name)
         records = _records(cluster, job.name)
@@ -82,9 +93,9 @@ def unaccounted(
     for process in cluster.processes:
         if process.alive and process.state is not State.RUNNING:
             yield f"{process.name} is {process.state.value}, and not running"
-    for instance in cluster.plan.instances:
-        if not cluster.audit.claims[instance.name]:
-            yield f"{instance.name} has claimed nothing since all was well again"
+        on_time = process.instance.clock.wall_ms() >= cluster.store.time() - _SLOW_MS
+        if process.alive and on_time and not cluster.audit.claims[process.name]:
+            yield f"{process.name} has claimed nothing since all was well again"
 
 
 def unstopped(cluster: Cluster) -> Iterator[str]:
@@ -145,14 +156,23 @@ def _slots(
     for slot in _grid(job, first_ms, until_ms):
         if slot in records:
             continue
-        if slot > calm_since_ms:
+        if books.high is None or slot > books.high:
+            if job.catch_up != "all" or not _works(cluster, books):
+                yield f"{job.name} {slot} was never decided; the newest is {books.high}"
+        elif slot > calm_since_ms and job.catch_up != "all":
             yield f"{job.name} {slot} was lost although nothing went wrong"
-        elif books.high is None or slot > books.high:
-            yield f"{job.name} {slot} was never decided; the newest is {books.high}"
         elif job.catch_up == "all" and job.catch_up_window_ms is None and job.max_lateness_ms is None:
             yield f"{job.name} {slot} was left out although every slot is to be caught up"
         elif not _explained(heard, job.name, slot, books):
             yield f"{job.name} {slot} was missed, and nobody told it"
+
+
+def _works(cluster: Cluster, books: JobBooks) -> bool:
+    """
+    Say whether a job with slots to catch up gets on with them: one goes on, or was begun just now.
+    """
+    idle_us = cluster.now_us() - books.granted_us
+    return books.live is not None or idle_us < (cluster.plan.lease_ms + 2 * cluster.plan.heartbeat_ms) * 1_000
 
 
 def _explained(heard: Heard, job: str, slot: int, books: JobBooks) -> bool:

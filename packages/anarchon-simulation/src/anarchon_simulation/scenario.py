@@ -15,15 +15,15 @@ from anarchon.events import ErrorEvent, Event
 from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.handlers import Bodies
 from anarchon_simulation.kernel import DeadlockError
-from anarchon_simulation.liveness import Heard, unaccounted, unstopped
+from anarchon_simulation.liveness import Heard, reached_ms, unaccounted, unstopped
 from anarchon_simulation.plan import Plan
 from anarchon_simulation.process import Process
 from anarchon_simulation.trace import Entry, timeline
 
 __all__ = ["Outcome", "run_plan"]
 
-_LOOK_US = 250_000
 _ROWS_SHOWN = 120
+_RULES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,9 @@ class Outcome:
         Say what broke, how to replay it, and what happened before.
         """
         lines = [f"seed {self.plan.seed} ({self.plan.order}), digest {self.digest}, {self.steps} steps"]
-        lines += [f"  broken: {rule}" for rule in self.broken] or ["  every rule held"]
+        lines += [f"  broken: {rule}" for rule in self.broken[:_RULES_SHOWN]] or ["  every rule held"]
+        if len(self.broken) > _RULES_SHOWN:
+            lines.append(f"  and {len(self.broken) - _RULES_SHOWN} more")
         about = {entry.job for entry in self.entries if entry.sort == "broken"} - {None}
         entries = [
             entry
@@ -124,14 +126,15 @@ def _live(cluster: Cluster, heard: Heard) -> None:
     half_us = plan.settle_ms * 500
     if not _run_until(cluster, kernel.now_us + half_us):
         return
-    calm_since_ms = cluster.store.time()
+    calm_since_ms = reached_ms(cluster)
     audit.claims.clear()
     if not _run_until(cluster, kernel.now_us + half_us):
         return
     grace_ms = plan.lease_ms + 4 * plan.heartbeat_ms
     for rule in unaccounted(cluster, heard, calm_since_ms=calm_since_ms, grace_ms=grace_ms):
-        audit.breaks(rule, rule.split(maxsplit=1)[0])
-    _stop_all(cluster)
+        audit.breaks(rule, next((job.name for job in plan.jobs if rule.startswith(job.name)), None))
+    if not audit.broken:
+        _stop_all(cluster)
 
 
 def _stop_all(cluster: Cluster) -> None:
@@ -148,9 +151,8 @@ def _run_until(cluster: Cluster, when_us: int) -> bool:
     """
     Run up to an instant; says whether every rule has held.
     """
-    kernel, broken = cluster.kernel, cluster.audit.broken
-    while kernel.now_us < when_us and not broken:
-        kernel.run_until(min(when_us, kernel.now_us + _LOOK_US))
+    broken = cluster.audit.broken
+    cluster.kernel.run_until(when_us, unless=lambda: bool(broken))
     return not broken
 
 
