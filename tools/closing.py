@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pythons
-from anarchon_testbed import available
 from tally import Tally, count
+
+from anarchon_testbed import available
 
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 COVERAGE_REPEATS_THE_SUITE = "coverage"

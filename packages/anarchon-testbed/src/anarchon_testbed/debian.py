@@ -12,13 +12,20 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from anarchon_testbed.errors import ServerUnavailableError
 
-__all__ = ["DebianPackage", "Release", "loader_of", "obtain_package", "why_not_debian"]
+__all__ = [
+    "DebianPackage",
+    "Release",
+    "loader_of",
+    "obtain_package",
+    "why_not_debian",
+    "wrap_programs",
+]
 
 _APT_SECONDS_MAX = 300
 _ARCHIVE_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -95,6 +102,28 @@ def loader_of(folder: Path) -> tuple[str, ...]:
             if loader.is_file() and not loader.is_symlink():
                 return (str(loader), "--library-path", ":".join(map(str, libraries)))
     raise ServerUnavailableError(f"{folder} holds no loader: remove the folder and obtain again.")
+
+
+def wrap_programs(folder: Path, programs: Iterable[Path]) -> None:
+    """
+    Put a script in the place of each program that starts it through the folder's own loader.
+
+    It is for a program that starts another one of its folder by itself. The scripts find the folder from where they
+    lie, so it may be moved.
+    """
+    loader, option, libraries = (word.replace(str(folder), "$root") for word in loader_of(folder))
+    for program in programs:
+        real = program.with_name(f"{program.name}.real")
+        program.rename(real)
+        up = "/".join(".." for _ in program.relative_to(folder).parents[:-1])
+        lines = [
+            "#!/bin/sh",
+            f'root=$(cd "$(dirname "$0")/{up}" && pwd)',
+            # A server finds its other files from the name it is called by.
+            f'exec "{loader}" {option} "{libraries}" --argv0 "$0" "$0.real" "$@"',
+        ]
+        program.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        program.chmod(0o755)
 
 
 def _wanted(listed: str, package: DebianPackage) -> Iterator[str]:

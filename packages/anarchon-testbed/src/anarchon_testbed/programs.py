@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from anarchon_testbed.cache import cache_folder, locked
-from anarchon_testbed.debian import loader_of, obtain_package, why_not_debian
+from anarchon_testbed.debian import loader_of, obtain_package, why_not_debian, wrap_programs
 from anarchon_testbed.errors import ServerUnavailableError
 from anarchon_testbed.recipes import Recipe, matches
 
@@ -97,6 +97,7 @@ def obtain_program(recipe: Recipe) -> Program:
         elif recipe.debian is not None:
             work = cache_folder() / f"apt-{recipe.debian.release.suite}"
             obtain_package(recipe.debian, part, work=work)
+            wrap_programs(part, (part / recipe.debian_folder / name for name in recipe.wrapped))
         # Only a folder that is whole has the final name.
         shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
@@ -165,7 +166,8 @@ def _candidates(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
     if recipe.debian is not None:
         program = _cached(recipe) / recipe.debian_folder / recipe.program
         if program.exists():  # Some are links, and tell by the link's name what they are to do.
-            yield (*loader_of(_cached(recipe)), str(program)), "Debian's, unpacked"
+            loader = () if recipe.wrapped else loader_of(_cached(recipe))
+            yield (*loader, str(program)), "Debian's, unpacked"
 
 
 def _in_wheel(recipe: Recipe, base: Path, origin: str) -> Iterator[tuple[tuple[str, ...], str]]:

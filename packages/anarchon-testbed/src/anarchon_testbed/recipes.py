@@ -33,6 +33,7 @@ class Recipe:
     wheel_folder: str = ""
     debian: DebianPackage | None = None
     debian_folder: str = "usr/bin"
+    wrapped: tuple[str, ...] = ()
     image: str | None = None
 
     @property
@@ -87,6 +88,7 @@ RECIPES = (
         ),
         debian=DebianPackage(release=_STABLE, name="postgresql-15"),
         debian_folder="usr/lib/postgresql/15/bin",
+        wrapped=("initdb", "postgres"),
         image="postgres:15",
     ),
     Recipe(
