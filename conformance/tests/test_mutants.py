@@ -10,7 +10,7 @@ from kit_mutants.lives import ReachesTooFar, reaches_too_far
 
 from anarchon_conformance import BackendProfile, run_clause
 from anarchon_conformance.clauses import CLAUSES, Level, family_of
-from anarchon_conformance.running import clause_tests
+from anarchon_conformance.running import clause_tests, expected_tests
 
 PAIRS = [(mutant, clause) for mutant in MUTANTS for clause in mutant.clauses]
 FAMILY_NAMES = list(dict.fromkeys(family_of(clause) for clause in CLAUSES))
@@ -80,7 +80,10 @@ def test_each_clause_has_a_test() -> None:
     """
     A clause without a test is a promise that nobody keeps.
     """
-    assert [] == [clause for clause, tests in clause_tests().items() if not tests]
+    counts = {clause: len(tests) for clause, tests in clause_tests().items()}
+
+    assert [] == [clause for clause, count in counts.items() if not count]
+    assert counts == dict(expected_tests())
 
 
 def test_only_few_clauses_are_shoulds() -> None:

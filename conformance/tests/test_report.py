@@ -237,3 +237,13 @@ def test_service_and_distribution_are_looked_up() -> None:
         asked.service,
     ]
     assert own.distribution.startswith("anarchon ")
+
+
+def test_one_test_that_does_not_apply_speaks_for_its_clause() -> None:
+    """
+    A selection of a clause's tests says no less that the backend has not what they need.
+    """
+    told = [each for each in outcomes({"CLM-1": Outcome.NOT_APPLICABLE}) if each.backend == "acme"]
+    certificate = judge(bench_of(), told, expected=EXPECTED | {"CLM-1": 2}, strict=False)
+
+    assert certificate.conforms

@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pkgutil
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +26,9 @@ from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause_of
 from anarchon_conformance.profile import BackendProfile
 
-__all__ = ["ClauseRun", "call", "clause_tests", "prepare", "run_clause"]
+__all__ = ["ClauseRun", "call", "clause_tests", "expected_tests", "prepare", "run_clause"]
+
+_MARK = re.compile(r'^@clause\("([A-Z]{3}-\d+)"\)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,20 @@ def clause_tests() -> Mapping[str, tuple[Callable[..., Any], ...]]:
             if name.startswith("test_") and (clause := clause_of(test)) is not None:
                 found[clause].append(test)
     return MappingProxyType({clause: tuple(tests) for clause, tests in found.items()})
+
+
+@cache
+def expected_tests() -> Mapping[str, int]:
+    """
+    Count the tests of each clause in their sources.
+
+    Importing them would cost the time of Hypothesis in runs that have not collected it.
+    """
+    found = dict.fromkeys(CLAUSES, 0)
+    for path in Path(__file__).parent.glob("test_*.py"):
+        for mark in _MARK.finditer(path.read_text(encoding="utf-8")):
+            found[mark[1]] += 1
+    return MappingProxyType(found)
 
 
 def prepare(profile: BackendProfile) -> Bench:
@@ -123,10 +141,10 @@ def _distribution(backend: type) -> str:
     Name the distribution that a backend came with, and its version.
     """
     module = backend.__module__.partition(".")[0]
-    # An editable installation does not list its modules; ours are named alike.
-    for name in (*packages_distributions().get(module, ()), module.replace("_", "-")):
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
-    return f"{module} (not installed)"
+    alike = module.replace("_", "-")
+    try:
+        return f"{alike} {version(alike)}"
+    except PackageNotFoundError:
+        # Looking through everything that is installed takes a while, and not all of it lists its modules.
+        names = packages_distributions().get(module)
+    return f"{names[0]} {version(names[0])}" if names else f"{module} (not installed)"

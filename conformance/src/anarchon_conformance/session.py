@@ -19,7 +19,7 @@ from anarchon_conformance.loading import load_profiles
 from anarchon_conformance.marking import clause_of
 from anarchon_conformance.profile import ProfileError
 from anarchon_conformance.report import as_json, as_markdown, as_text
-from anarchon_conformance.running import call, clause_tests, prepare
+from anarchon_conformance.running import call, expected_tests, prepare
 from anarchon_conformance.verdict import Certificate, Outcome, TestOutcome, judge
 
 __all__ = ["KitSession"]
@@ -221,9 +221,8 @@ class KitSession:
         """
         if self._is_worker or self._config.option.collectonly:
             return
-        expected = {clause: len(tests) for clause, tests in clause_tests().items()}
         self._certificates = [
-            judge(bench, self._outcomes, expected=expected, strict=self._strict)
+            judge(bench, self._outcomes, expected=expected_tests(), strict=self._strict)
             for bench in self.benches
         ]
         for path in self._reports:

@@ -72,10 +72,9 @@ async def test_stranger_renews_nothing(bench: Bench) -> None:
             await runner.renew(world.slot(2), token),
             await runner.renew(slot, token, job="unknown"),
         ]
-        answer = await backup.take_over(slot, 2)
 
         assert [False] * 4 == [each.held for each in refused]
-        assert Verdict.WON == answer.verdict
+        assert Verdict.WON == (await backup.take_over(slot, 2)).verdict
 
 
 @clause("RNW-4")

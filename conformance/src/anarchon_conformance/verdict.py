@@ -177,13 +177,14 @@ def _of_clause(outcomes: Sequence[TestOutcome], *, expected: int, waived: bool) 
     for decisive in (Outcome.FAIL, Outcome.WAIVED):
         if decisive in seen:
             return decisive
-    if Outcome.MISSING in seen or len(seen) < expected or not seen:
+    not_applicable = Outcome.NOT_APPLICABLE in seen  # One test of the clause speaks for all.
+    if not not_applicable and (Outcome.MISSING in seen or len(seen) < max(expected, 1)):
         return Outcome.MISSING
     if Outcome.NOTE in seen:
         return Outcome.NOTE
     if waived:
         return Outcome.STALE
-    return Outcome.NOT_APPLICABLE if Outcome.NOT_APPLICABLE in seen else Outcome.PASS
+    return Outcome.NOT_APPLICABLE if not_applicable else Outcome.PASS
 
 
 def _verdict(results: Sequence[ClauseResult], *, strict: bool) -> tuple[str, bool]:

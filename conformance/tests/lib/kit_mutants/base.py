@@ -81,7 +81,7 @@ Every mutant, in the order in which they were defined.
 """
 
 
-def trips(*clauses: str, time_scale: float = 0.1) -> Callable[[Made], Made]:
+def trips(*clauses: str, time_scale: float = 0.05) -> Callable[[Made], Made]:
     """
     Say which clauses a mutant has to fail. One that hangs takes a small time scale.
     """
