@@ -211,6 +211,10 @@ class Executor:
         def body() -> Any:
             outcome = Outcome()
             try:
+                if run.cause is not None or run.context.lost.is_set() or run.doubtful():
+                    # It waited for a free thread, or the process was frozen, past its lease: a body
+                    # that has not begun can still be left to whoever has the run now.
+                    raise HandOver
                 return call()
             except HandOver:
                 outcome = Outcome(released=True)
