@@ -5,7 +5,8 @@ The backend: the protocol's calls, each one statement on a connection of its own
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Sequence
 from typing import ClassVar, Self, TypeVar
 
 from anarchon.backend import (
@@ -24,7 +25,8 @@ from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import BackendError, BackendStateError, InvalidOptionError
 from anarchon.records import Retention, RunRecord
 from anarchon_postgres.batch import PIECE_MAX, Batch
-from anarchon_postgres.driver import Connect, connect as open_connection
+from anarchon_postgres.driver import Connect
+from anarchon_postgres.driver import connect as open_connection
 from anarchon_postgres.hints import Hints, Offer
 from anarchon_postgres.line import Line
 from anarchon_postgres.operations import CLAIM, FINISH, REGISTER, RELEASE, RENEW, Operation
@@ -34,6 +36,8 @@ from anarchon_postgres.schema import DEFAULT_SCHEMA, check_schema, quoted
 from anarchon_postgres.session import Session, prepare
 
 __all__ = ["PostgresBackend"]
+
+logger = logging.getLogger("anarchon")
 
 Request = TypeVar("Request", bound=AnyRequest)
 Answer = TypeVar("Answer")
@@ -86,8 +90,12 @@ class PostgresBackend:
         if dsn is None and connect is None:
             msg = "PostgresBackend needs a DSN such as postgresql://user@host/database, or a connect function"
             raise InvalidOptionError(msg)
-        if connect is not None and not callable(connect):
-            msg = f"connect must be a function that opens a connection (no pool, which belongs to one event loop), not {connect!r}"
+        opener: object = connect  # callers without a type checker hand in anything
+        if opener is not None and not callable(opener):
+            msg = (
+                "connect must be a function that opens a connection (a pool belongs to one event loop, and renewals"
+                f" have their own), not {connect!r}"
+            )
             raise InvalidOptionError(msg)
         self._dsn = None if dsn is None else check_dsn("dsn", dsn)
         self._hints_dsn = None if hints_dsn is None else check_dsn("hints_dsn", hints_dsn)
@@ -97,6 +105,7 @@ class PostgresBackend:
         self._offer = _offer or Offer()
         self._place = place_of(self._dsn)
         self._version = ""
+        self._direct = False
         self._state = "unopened"
         self._line: Line | None = None
         self._hints: Hints | None = None
@@ -181,9 +190,7 @@ class PostgresBackend:
             await line.run(self._look, timeout_ms=timeout_ms)
             if self._offer.hints is None:
                 left_ms = max(1, int((end_s - loop.time()) * 1_000))
-                self._offer.hints = await hints.prove(
-                    self._notify_on(line, left_ms), timeout_ms=left_ms
-                )
+                self._offer.hints = await self._prove(hints, line, left_ms)
         except BaseException:
             await line.close()
             await hints.close()
@@ -276,12 +283,12 @@ class PostgresBackend:
 
         async def read(session: Session) -> list[RunRecord]:
             if job is None:
-                query = f"SELECT {_RECORD} FROM {runs} ORDER BY slot DESC, job, attempt DESC LIMIT $1"
+                query = (
+                    f"SELECT {_RECORD} FROM {runs} ORDER BY slot DESC, job, attempt DESC LIMIT $1"
+                )
                 rows = await session.fetch(query, bound)
             else:
-                query = (
-                    f"SELECT {_RECORD} FROM {runs} WHERE job = $1 ORDER BY slot DESC, attempt DESC LIMIT $2"
-                )
+                query = f"SELECT {_RECORD} FROM {runs} WHERE job = $1 ORDER BY slot DESC, attempt DESC LIMIT $2"
                 rows = await session.fetch(query, job, bound)
             return [record_of(row) for row in rows]
 
@@ -314,7 +321,9 @@ class PostgresBackend:
 
     def _opened(self) -> Line:
         if self._state != "open" or self._line is None:
-            msg = f"this backend is {self._state}; open() comes first, and clone() gives a fresh one"
+            msg = (
+                f"this backend is {self._state}; open() comes first, and clone() gives a fresh one"
+            )
             raise BackendStateError(msg)
         return self._line
 
@@ -337,15 +346,27 @@ class PostgresBackend:
 
     async def _look(self, session: Session) -> None:
         self._version = session.version
+        self._direct = session.direct
 
-    def _notify_on(self, line: Line, timeout_ms: int) -> Callable[[str, str], Awaitable[None]]:
+    async def _prove(self, hints: Hints, line: Line, timeout_ms: int) -> bool:
+        """
+        Find out whether hints arrive, without leaving anything on a connection that others share.
+        """
+        if self._hints_dsn is None and not self._direct:
+            logger.warning(
+                "%s: hints are off: a pooler hands our transactions to connections that others share. A released run"
+                " starts elsewhere at the next heartbeat; hints_dsn names the server's own address",
+                self._place,
+            )
+            return False
+
         async def notify(channel: str, payload: str) -> None:
             async def send(session: Session) -> None:
                 _ = await session.fetch("SELECT pg_notify($1, $2)", channel, payload)
 
             await line.run(send, timeout_ms=timeout_ms)
 
-        return notify
+        return await hints.prove(notify, timeout_ms=timeout_ms)
 
     def _pruning(self) -> tuple[int, int | None]:
         """

@@ -1,5 +1,8 @@
 """
-This backend as the conformance kit opens it; only its entry point imports this module.
+This backend as the conformance kit opens it; only its entry points import this module.
+
+The server is the one whose URL the environment gives (ANARCHON_TEST_POSTGRES_URL),
+else one that the project's testbed starts, where it is installed.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
 from urllib.parse import urlsplit
 
 from anarchon.records import Retention
@@ -21,17 +26,31 @@ from anarchon_postgres.driver import connect
 from anarchon_postgres.relay import relay_to
 from anarchon_postgres.schema import quoted
 
-__all__ = ["opener_for", "profile"]
+__all__ = ["any_server", "oldest", "opener_for", "pooled", "profile"]
 
-_DSN = "ANARCHON_TEST_POSTGRES_URL"
+_GIVEN = "ANARCHON_TEST_POSTGRES_URL"
+_POOLED = "ANARCHON_POSTGRES_KIT_POOLED_URL"
 _RUN = "ANARCHON_POSTGRES_KIT_RUN"
+_OLDEST = "15"
 _OPEN_TIMEOUT_MS = 15_000
 _PORT = 5432
 
+Find = Callable[[], str]
 
-def opener_for(kind: type[PostgresBackend]) -> Opener:
+
+def any_server() -> str:
     """
-    Return what opens a backend for a namespace: a schema in the database of this run.
+    Find the server of a run of the kit, and give its DSN.
+
+    Raises:
+        ProfileError: The environment names none, and there is no testbed to start one.
+    """
+    return os.environ.get(_GIVEN) or _shared(None)
+
+
+def opener_for(kind: type[PostgresBackend], find: Find = any_server) -> Opener:
+    """
+    Return what opens a backend for a namespace: a schema in the one database of this run.
 
     A process that the kit starts inherits the environment, and so finds the same one.
     """
@@ -40,7 +59,7 @@ def opener_for(kind: type[PostgresBackend]) -> Opener:
     async def opened(
         namespace: str, /, *, retention: Retention | None = None
     ) -> AsyncIterator[PostgresBackend]:
-        backend = kind(_dsn(), schema=_schema(namespace), retention=retention)
+        backend = kind(find(), schema=_schema(namespace), retention=retention)
         await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
         try:
             yield backend
@@ -50,33 +69,65 @@ def opener_for(kind: type[PostgresBackend]) -> Opener:
     return opened
 
 
-def _dsn() -> str:
-    known = os.environ.get(_DSN)
-    if known is None:
-        msg = f"set {_DSN} to the DSN of a database in which the kit may make schemas"
-        raise ProfileError(msg)
-    return known
+def _oldest_server() -> str:
+    return os.environ.get(f"ANARCHON_TEST_POSTGRES_{_OLDEST}_URL") or _shared(_OLDEST)
+
+
+def _testbed() -> Any:
+    try:
+        return import_module("anarchon_testbed")
+    except ImportError as error:
+        msg = f"no server to test: {_GIVEN} is not set, and anarchon-testbed is not installed"
+        raise ProfileError(msg) from error
+
+
+def _shared(version: str | None) -> str:
+    url = _testbed().shared_url("postgres", version)
+    assert isinstance(url, str)
+    return url
+
+
+def _behind_pooler() -> str:
+    """
+    Start a server and a PgBouncer in transaction mode before it, for this process and those that it starts.
+    """
+    if url := os.environ.get(_POOLED):
+        return url
+    testbed, stack = _testbed(), contextlib.ExitStack()
+    server = stack.enter_context(testbed.postgres(own=True))
+    bouncer = stack.enter_context(testbed.pgbouncer(server))
+    atexit.register(_end, stack, os.getpid())
+    os.environ[_POOLED] = bouncer.url
+    return os.environ[_POOLED]
+
+
+def _end(stack: contextlib.ExitStack, owner: int) -> None:
+    # A forked process runs this too when it ends; the servers are not its own.
+    if os.getpid() == owner:
+        stack.close()
 
 
 def _schema(namespace: str) -> str:
     """
-    Name the schema of a namespace; the run's first process removes all of them at its end.
+    Name the schema of a namespace. On a server that was given, the run's first process removes them at its end.
     """
     run = os.environ.get(_RUN)
     if run is None:
         run = f"kit_{secrets.token_hex(4)}_"
         os.environ[_RUN] = run
-        atexit.register(_drop, run)
+        if dsn := os.environ.get(_GIVEN):
+            atexit.register(_drop, dsn, run, os.getpid())
     return run + hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _drop(run: str) -> None:
-    with contextlib.suppress(Exception):
-        asyncio.run(_drop_schemas(run))
+def _drop(dsn: str, run: str, owner: int) -> None:
+    if os.getpid() == owner:
+        with contextlib.suppress(Exception):
+            asyncio.run(_drop_schemas(dsn, run))
 
 
-async def _drop_schemas(run: str) -> None:
-    connection = await connect(_dsn(), timeout=5, statement_cache_size=0)
+async def _drop_schemas(dsn: str, run: str) -> None:
+    connection = await connect(dsn, timeout=5, statement_cache_size=0)
     try:
         found = await connection.fetch(
             "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1)", run
@@ -88,20 +139,24 @@ async def _drop_schemas(run: str) -> None:
         await connection.close(timeout=5)
 
 
-@asynccontextmanager
-async def _open_lossy(namespace: str) -> AsyncIterator[Proxy]:
-    parts = urlsplit(_dsn())
-    async with relay_to(parts.hostname or "127.0.0.1", parts.port or _PORT) as (relay, port):
-        login = parts.netloc.rpartition("@")[0]
-        netloc = f"{login}@127.0.0.1:{port}" if login else f"127.0.0.1:{port}"
-        # The relay reads the messages that it loses.
-        dsn = parts._replace(netloc=netloc, query="sslmode=disable").geturl()
-        backend = PostgresBackend(dsn, schema=_schema(namespace))
-        await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
-        try:
-            yield Proxy(backend=backend, loss=relay)
-        finally:
-            await backend.close()
+def _profile(name: str, find: Find) -> BackendProfile:
+    @asynccontextmanager
+    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
+        parts = urlsplit(find())
+        async with relay_to(parts.hostname or "127.0.0.1", parts.port or _PORT) as (relay, port):
+            login, at, _ = parts.netloc.rpartition("@")
+            # The relay reads the messages that it loses, so that they cannot be encrypted.
+            near = parts._replace(netloc=f"{login}{at}127.0.0.1:{port}", query="sslmode=disable")
+            backend = PostgresBackend(near.geturl(), schema=_schema(namespace))
+            await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
+            try:
+                yield Proxy(backend=backend, loss=relay)
+            finally:
+                await backend.close()
+
+    return BackendProfile(name=name, open=opener_for(PostgresBackend, find), proxy=through_relay)
 
 
-profile = BackendProfile(name="postgres", open=opener_for(PostgresBackend), proxy=_open_lossy)
+profile = _profile("postgres", any_server)
+oldest = _profile(f"postgres-{_OLDEST}", _oldest_server)
+pooled = _profile("postgres-pooled", _behind_pooler)

@@ -62,6 +62,7 @@ class Hints:
     """
 
     def __init__(self, *, connect: Connect, dsn: str | None, place: str, schema: str) -> None:
+        self._place = place
         self._channel = channel_of(schema)
         self._look = (
             f"SELECT job, live_slot, live_attempt FROM {quoted(schema)}.jobs"
@@ -99,8 +100,9 @@ class Hints:
         except (TimeoutError, BackendError) as error:
             await self._line.close()
             logger.warning(
-                "hints are off: no notification of another connection arrived (%s). A released run starts elsewhere at"
-                " the next heartbeat. Behind a pooler, hints_dsn names the server's own address",
+                "%s: hints are off: no notification of another connection arrived (%s). A released run starts elsewhere"
+                " at the next heartbeat; hints_dsn names the server's own address",
+                self._place,
                 str(error) or "LISTEN was accepted",
             )
             return False
@@ -164,9 +166,7 @@ class Hints:
         await session.connection.add_listener(self._probe_channel, self._heard_probe)
         session.connection.add_termination_listener(self._stir)
 
-    async def _changed(
-        self, runs: Sequence[tuple[str, int, int]], left_ms: int
-    ) -> frozenset[str]:
+    async def _changed(self, runs: Sequence[tuple[str, int, int]], left_ms: int) -> frozenset[str]:
         """
         Look which runs are no longer what somebody executes.
         """
@@ -175,9 +175,7 @@ class Hints:
             jobs = sorted({job for job, _, _ in runs})
             rows = await session.connection.fetch(self._look, jobs)
             live = {row["job"]: (row["live_slot"], row["live_attempt"]) for row in rows}
-            return frozenset(
-                job for job, slot, attempt in runs if live.get(job) != (slot, attempt)
-            )
+            return frozenset(job for job, slot, attempt in runs if live.get(job) != (slot, attempt))
 
         return await self._line.run(look, timeout_ms=max(1, min(_LOOK_TIMEOUT_MS, left_ms)))
 

@@ -11,7 +11,9 @@ from contextlib import asynccontextmanager
 
 __all__ = ["Relay", "relay_to"]
 
-_HEADER = 5  # A message of the server is its kind, a length of four bytes that counts itself, and a body.
+_HEADER = (
+    5  # A message of the server is its kind, a length of four bytes that counts itself, and a body.
+)
 
 
 class Relay:

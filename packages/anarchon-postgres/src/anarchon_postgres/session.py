@@ -117,10 +117,12 @@ async def prepare(session: Session, schema: str) -> None:
         )
         raise StoreRefusedError(msg)
     if found["read_only"] or found["standby"]:
-        why = "is a standby" if found["standby"] else "takes no writes (default_transaction_read_only)"
-        msg = (
-            f"{session.place} {why}; name the primary, or several hosts with target_session_attrs=read-write"
+        why = (
+            "is a standby"
+            if found["standby"]
+            else "takes no writes (default_transaction_read_only)"
         )
+        msg = f"{session.place} {why}; name the primary, or several hosts with target_session_attrs=read-write"
         raise StoreRefusedError(msg)
     if found["isolation"] != "read committed":
         # A connection of our own keeps the setting; one that others share must not.
