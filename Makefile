@@ -13,7 +13,7 @@ VERSION := packages/anarchon/src/anarchon/_version.py
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
-.PHONY: help setup demo test servers lint format types cover conform bench build wheels ci clean
+.PHONY: help setup demo test soak servers lint format types cover conform bench build wheels ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ demo: $(STAMP) ## Show three processes that share a schedule, one of them killed
 test: $(STAMP) ## Run the whole suite, then the conformance kit on every backend
 	@$(PY) -m anarchon_testbed obtain || echo "The tests of these servers say so themselves; the others run."
 	@$(PY) tools/suite.py $(ARGS)
+
+soak: $(STAMP) ## Take the figures of many processes on one file over a minute instead of 20 s
+	@ANARCHON_SOAK=1 $(PY) -m pytest tests/processes/test_load.py $(ARGS)
 
 servers: $(STAMP) ## Download the servers that tests need and this machine lacks, into .cache/servers
 	@$(PY) -m anarchon_testbed obtain $(ARGS)
