@@ -68,9 +68,9 @@ def test_a_killed_test_leaves_nothing(how: tuple[str, ...], until: Until, is_gon
     assert len(pids) > 1 or "postgres" not in how
 
 
-@pytest.mark.skipif(
+@pytest.mark.skipif(  # Only Linux promises it; elsewhere there is nothing to test.
     sys.platform != "linux", reason="only Linux ends a child with its parent"
-)  # It is Linux's promise.
+)
 def test_a_killed_keeper_takes_the_server_along(until: Until, is_gone: IsGone) -> None:
     """
     Without its keeper the server ends too, every call says what happened, and leaving still removes the folder.

@@ -5,6 +5,9 @@ Each server starts, answers by its own protocol, and can be broken and mended in
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -163,6 +166,28 @@ def test_pgbouncer_passes_sessions_on() -> None:
         assert server.version == through
         assert bouncer.version.startswith("1.")
         assert server.port != bouncer.port
+
+
+@pytest.mark.parametrize("name", ["redis-7.0", "pgbouncer-1"])
+def test_a_command_gets_a_server_for_its_length(name: str) -> None:
+    """
+    `run` gives the URL in the variable that tests read, ends with the command's own status, and removes the server.
+    """
+    kind = name.partition("-")[0]
+    program = (
+        "import os, sys, anarchon_testbed as t; from urllib.parse import urlsplit as s;"
+        f"u = s(os.environ['ANARCHON_TEST_{kind.upper()}_URL']); print(u.port, len(t.running())); sys.exit(7)"
+    )
+    command = [sys.executable, "-m", "anarchon_testbed", "run", name, "--"]
+
+    result = subprocess.run(
+        [*command, sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    port, started = result.stdout.split()
+
+    assert (7, "0") == (result.returncode, started)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)), 5)
 
 
 def test_a_cluster_of_three_shares_all_slots() -> None:

@@ -10,7 +10,7 @@ from anarchon_testbed.errors import (
     ServerUnavailableError,
     TestbedError,
 )
-from anarchon_testbed.having import Availability, available, obtain, shared_url
+from anarchon_testbed.having import Availability, available, obtain, served, shared_url
 from anarchon_testbed.pgbouncer_server import PgBouncerServer, pgbouncer
 from anarchon_testbed.postgres_server import PostgresServer, postgres
 from anarchon_testbed.redis_groups import (
@@ -43,6 +43,7 @@ __all__ = [
     "redis_cluster",
     "redis_sentinel",
     "running",
+    "served",
     "shared_url",
     "used",
     "valkey",

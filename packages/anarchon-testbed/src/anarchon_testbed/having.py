@@ -8,19 +8,20 @@ import atexit
 import os
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from anarchon_testbed.cache import cache_folder
 from anarchon_testbed.containers import why_no_container
 from anarchon_testbed.errors import ServerUnavailableError, TestbedError
+from anarchon_testbed.pgbouncer_server import PgBouncerServer
 from anarchon_testbed.postgres_server import PostgresServer
 from anarchon_testbed.programs import find_program, obtain_program, why_not_obtainable
 from anarchon_testbed.recipes import RECIPES, Recipe, recipes_for
 from anarchon_testbed.redis_server import RedisServer, ValkeyServer
-from anarchon_testbed.server import Server
 
-__all__ = ["Availability", "available", "obtain", "shared_url"]
+__all__ = ["Availability", "available", "obtain", "served", "shared_url"]
 
 _KINDS: dict[str, type[RedisServer | PostgresServer]] = {
     "redis": RedisServer,
@@ -112,6 +113,20 @@ def obtain(names: Iterable[str] = ()) -> list[Availability]:
     return answers
 
 
+@contextmanager
+def served(kind: str, version: str | None = None) -> Iterator[str]:
+    """
+    Give the URL of a plain server of a kind for as long as the context lasts. A PgBouncer gets its target by itself.
+    """
+    with ExitStack() as stack:
+        if kind == "pgbouncer":
+            target = stack.enter_context(PostgresServer(own=True))
+            yield stack.enter_context(PgBouncerServer(target)).url
+        else:
+            recipes_for(kind, version)
+            yield stack.enter_context(_KINDS[kind](version=version)).url
+
+
 def shared_url(kind: str, version: str | None = None) -> str:
     """
     Give the URL of a server that this process and those it starts share; it is started on the first call.
@@ -123,15 +138,15 @@ def shared_url(kind: str, version: str | None = None) -> str:
     with _sharing:
         if url := os.environ.get(variable):
             return url
-        server = _KINDS[kind](version=version)
-        server.__enter__()
-        atexit.register(_end_shared, server, os.getpid())
+        stack = ExitStack()
+        url = stack.enter_context(served(kind, version))
+        atexit.register(_end_shared, stack, os.getpid())
         # Processes that are started after this find the server in their environment.
-        os.environ[variable] = server.url
-        return server.url
+        os.environ[variable] = url
+        return url
 
 
-def _end_shared(server: Server, owner: int) -> None:
+def _end_shared(stack: ExitStack, owner: int) -> None:
     # A forked process runs this too when it ends; the server is not its own.
     if os.getpid() == owner:
-        server.__exit__(None, None, None)
+        stack.close()

@@ -117,9 +117,11 @@ def reachable_by_all(program: Program) -> Program:
     top = top or path.parent.parent
     words = "\0".join(f"{file.stat().st_size} {file}" for file in (path, top))
     mark = hashlib.sha256(words.encode()).hexdigest()[:12]
-    copy = Path(tempfile.gettempdir()) / f"anarchon-testbed-{os.geteuid()}-programs" / mark
+    copy = Path(tempfile.gettempdir()) / f"anarchon-programs-{os.geteuid()}" / mark
     with locked(copy.parent):
-        copy.parent.chmod(0o711)
+        copy.parent.chmod(
+            0o711
+        )  # It fails where somebody else made the folder: nothing of theirs is run.
         if not copy.exists():
             part = copy.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
