@@ -62,7 +62,7 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _say(text: object, *, error: bool = False) -> None:
-    print(text, file=sys.stderr if error else sys.stdout, flush=True)  # noqa: T201 - It is a command.
+    print(text, file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def _in_ci() -> bool:
