@@ -5,12 +5,10 @@ The process, or its machine, stands still: time passes in which nothing of it ru
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
-from virtual import Node, World, hang
+from virtual import Node, World, hang, steal
 
-from anarchon import ClaimRequest, MemoryBackend, RunContext, Status, Verdict
+from anarchon import RunContext, Status
 
 
 def add_stepping_job(world: World, node: Node) -> None:
@@ -26,37 +24,6 @@ def add_stepping_job(world: World, node: Node) -> None:
                 world.note(ctx, "step")
         finally:
             world.note(ctx, "finally")
-
-
-def at_once(call: Coroutine[Any, Any, Any]) -> Any:
-    """
-    Run a coroutine that waits for nothing, without a loop.
-    """
-    try:
-        call.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("memory answers at once")
-
-
-def steal(world: World, job: str) -> None:
-    """
-    Take the job's run over as an instance of another process does: at once, while this loop stands.
-    """
-    live = world.store.states[job].live
-    assert live is not None
-    thief = MemoryBackend(world.store)
-    request = ClaimRequest(
-        job=job,
-        slot=live.slot,
-        attempt=live.attempt + 1,
-        token="thief",
-        instance_id="thief",
-        lease_ms=60_000,
-    )
-    at_once(thief.open(timeout_ms=1))
-    (answer,) = at_once(thief.claim([request], timeout_ms=1))
-    assert Verdict.WON == answer.verdict
 
 
 async def test_frozen_handler_goes_on_after_one_renewal_when_nobody_took_over(
@@ -91,7 +58,7 @@ async def test_thawed_handler_takes_no_step_when_its_run_was_taken_over(world: W
     await node.start()
     await world.until(lambda: len(world.slots("step")) == 20)
     world.loop.jump(10)
-    steal(world, "steps")
+    steal(world.store, "steps")
     (lost,) = await node.hears("lost")
     await world.until(lambda: world.slots("finally"))
     await world.pass_ms(20_000)
@@ -151,7 +118,7 @@ async def test_suspend_that_the_loop_does_not_count_is_seen_on_the_suspend_clock
     await world.until(lambda: len(world.slots("step")) == 20)
     node.clock.oversleep(60_000)
     world.store_clock.oversleep(60_000)
-    steal(world, "steps")
+    steal(world.store, "steps")
     await node.hears("lost")
     await world.until(lambda: world.slots("finally"))
 
@@ -201,7 +168,7 @@ async def test_own_timeout_in_a_stolen_run_never_reaches_the_body(world: World) 
     await node.start()
     await node.hears("start")
     world.loop.jump(10)
-    steal(world, "own")
+    steal(world.store, "own")
     await node.hears("lost")
     await world.pass_ms(5_000)
 
@@ -217,7 +184,7 @@ async def test_grant_that_was_frozen_away_starts_no_handler(world: World) -> Non
 
     def freeze(_: object) -> None:
         world.loop.jump(10)
-        steal(world, "steps")
+        steal(world.store, "steps")
 
     node.scheduler.on("claim", freeze)
     await node.start()

@@ -134,12 +134,13 @@ def test_wait_with_signals_stops_and_lets_the_program_go_on() -> None:
     program = Program(
         """
         scheduler.every("job", "100ms", lambda: None)
+        before = signal.getsignal(signal.SIGTERM)
 
         async def main():
             async with scheduler:
                 await scheduler.wait(signals=True)
                 say("waited")
-            say("end", signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+            say("end", signal.getsignal(signal.SIGTERM) is before)
 
         asyncio.run(main())
         """

@@ -61,20 +61,19 @@ class Ending:
         self._renewals = renewals
         self._pool = pool
 
-    async def drain(self, claims: asyncio.Task[None] | None, deadline_s: float) -> None:
+    async def drain(self, claims: asyncio.Task[None], deadline_s: float) -> None:
         """
         Wait for handlers, and for claims in flight: one that is won now is released at once.
         """
         while True:
             waiting = set(self._tasks.works)
-            if claims is not None and not claims.done():
+            if not claims.done():
                 waiting.add(claims)
             left_s = deadline_s - asyncio.get_running_loop().time()
             if not waiting or left_s <= 0:
                 break
             await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        if claims is not None:
-            claims.cancel()
+        claims.cancel()
 
     async def hand_over(self) -> int:
         """

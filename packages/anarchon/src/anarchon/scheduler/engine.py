@@ -200,6 +200,7 @@ class Engine:
         self._runner.stop()
         self._stopping.set()
         self._health.wake()
+        assert self._claims_task is not None
         await self._ending.drain(self._claims_task, deadline_s)
         unfinished = await self._ending.hand_over()
         await self._ending.close()

@@ -57,13 +57,6 @@ class Gate:
         self._guard = guard
         self._cut = False
 
-    @property
-    def cut(self) -> bool:
-        """
-        Whether the guard's cancellation was thrown in.
-        """
-        return self._cut
-
     def __await__(self) -> Generator[Any, Any, Any]:
         """
         Drive the coroutine: what it awaits is handed up, what comes back is handed down.
@@ -101,8 +94,6 @@ class Gate:
             try:
                 yield from asyncio.shield(task).__await__()
             except asyncio.CancelledError as error:
-                if task.done():
-                    break
                 step, value = self._coroutine.throw, error
             except Exception:  # noqa: BLE001 - read below, from the task itself
                 break

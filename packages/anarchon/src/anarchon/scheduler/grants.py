@@ -151,8 +151,8 @@ class Grants:
         renewals.hold(lease)
 
     def _poke(self) -> None:
-        if self._renewals is not None:
-            self._renewals.poke()
+        assert self._renewals is not None  # Only a run with a lease asks for a renewal.
+        self._renewals.poke()
 
     def _lost(self, run: ActiveRun, cause: Cause) -> None:
         context = run.context

@@ -166,8 +166,7 @@ class LeaseRunner:
         A run of this instance is over; one that did not finish may need a backup.
         """
         view = self._views[run.job.name]
-        if run in view.runs:
-            view.runs.remove(run)
+        view.runs.remove(run)
         if not self._core.running:
             return
         if view.watch is not None:
@@ -240,8 +239,6 @@ class LeaseRunner:
         self.pump.put(pursuit)
 
     def _wanted(self, pursuit: Pursuit) -> bool:
-        if not self._core.running:
-            return False
         if pursuit.watch is not None:
             return pursuit.view.watch is pursuit.watch and pursuit.watch.asked is pursuit
         return pursuit.view.pursuit is pursuit
@@ -373,11 +370,14 @@ class LeaseRunner:
         message = f"job {view.job.name!r}: the claim of slot {pursuit.slot} failed: {error}"
         logger.warning(message, extra={"job": view.job.name, "slot": pursuit.slot})
         self._reports.error(view.job, message, error, slot=pursuit.slot, attempt=pursuit.attempt)
-        if isinstance(error, RequestError):
-            if view.pursuit is pursuit:
-                view.pursuit = None
-            return
-        self._agenda.after(_RETRY_MS, lambda: self.pump.put(pursuit))
+        if pursuit.watch is not None:
+            # A backup goes on looking, whatever the trouble with one look was.
+            if view.watch is pursuit.watch:
+                self._later(view, pursuit.watch, self._heartbeat_ms)
+        elif not isinstance(error, RequestError):
+            self._agenda.after(_RETRY_MS, lambda: self.pump.put(pursuit))
+        elif view.pursuit is pursuit:
+            view.pursuit = None
 
     # Backups.
 

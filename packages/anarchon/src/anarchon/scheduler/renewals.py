@@ -158,11 +158,11 @@ class Renewals:
         Start the loop of the renewals, and wait until it runs.
         """
         self._main_loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        ready = asyncio.Event()
+        ready, self._ended = asyncio.Event(), asyncio.Event()
+        ended = self._ended
 
         async def main() -> None:
-            await self._main(ready)
+            await self._main(ready, ended)
 
         self._start_loop(main, name="anarchon-renewals")
         await ready.wait()
@@ -228,7 +228,7 @@ class Renewals:
 
     # On the renewals' loop.
 
-    async def _main(self, ready: asyncio.Event) -> None:
+    async def _main(self, ready: asyncio.Event, ended: asyncio.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._tell(ready.set)
@@ -240,8 +240,7 @@ class Renewals:
             beside.cancel()
             await asyncio.gather(beside, *self._tasks, return_exceptions=True)
             await self._close_quietly(self._backend)
-            if self._ended is not None:
-                self._tell(self._ended.set)
+            self._tell(ended.set)
 
     async def _beat(self, wake: asyncio.Event) -> None:
         """
@@ -341,7 +340,7 @@ class Renewals:
                     timeout_ms=self._deadline_ms,
                 )
             except BackendError:
-                self._discard()
+                self._discard(self._backend)
         loop = self._main_loop
         assert loop is not None
 
@@ -380,15 +379,12 @@ class Renewals:
             return
         self._backend = backend
 
-    def _discard(self) -> None:
+    def _discard(self, backend: LeaseBackend) -> None:
         """
         Drop a connection that failed; closing it must not hold up the renewals.
         """
-        backend, self._backend = self._backend, None
-        if backend is None or self._loop is None:
-            return
-
-        task = self._loop.create_task(self._close_quietly(backend))
+        self._backend = None
+        task = asyncio.get_running_loop().create_task(self._close_quietly(backend))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -406,6 +402,6 @@ class Renewals:
         """
         Call back on the handlers' loop, if it still runs.
         """
-        if self._main_loop is not None:
-            with contextlib.suppress(RuntimeError):
-                self._main_loop.call_soon_threadsafe(callback, *args)
+        assert self._main_loop is not None
+        with contextlib.suppress(RuntimeError):
+            self._main_loop.call_soon_threadsafe(callback, *args)

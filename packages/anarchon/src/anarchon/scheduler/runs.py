@@ -140,8 +140,7 @@ class ActiveRun:
             return  # No body runs any more; what the finish is answered decides.
         if cause in (Cause.FENCE, Cause.TOKEN) and not self.context.lost.is_set():
             self.context.lost.set()
-            if self.stage is not Stage.ENDED:
-                self._lost(self, cause)
+            self._lost(self, cause)
         if self.stage is not Stage.HANDLER or self.cause is not None:
             return
         self.cause = cause
@@ -187,7 +186,7 @@ class ActiveRun:
                 self.cut(Cause.TOKEN)
             case LeaseStanding.OVER:
                 self.cut(Cause.FENCE)
-            case LeaseStanding.OVERSLEPT:
+            case _:  # It is overslept: only the store can say.
                 self._ask_store().add_done_callback(lambda _: self.arm_fence_unless_cut(loop))
 
     def arm_fence_unless_cut(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -254,8 +253,7 @@ class ActiveRun:
         Wait for a renewal that was sent after the freeze; cut the run if none comes.
         """
         lease = self.lease
-        if lease is None:
-            return True
+        assert lease is not None
         standing = lease.standing(self._clock)
         if standing is LeaseStanding.OVERSLEPT:
             standing = await self._await_renewal(lease)

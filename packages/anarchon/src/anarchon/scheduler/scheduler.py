@@ -253,13 +253,13 @@ class Scheduler(JobDefinitions):
             return
         self._state = _State.STOPPING
         ended = self._ended
+        assert ended is not None
         try:
             await engine.stop()
         finally:
             self._engine = None
             self._state = _State.STOPPED
-            if ended is not None:
-                ended.set()
+            ended.set()
 
     async def wait(self, *, signals: bool = False) -> None:
         """

@@ -53,7 +53,8 @@ class Signals:
         self._before.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler
-        if self._caught.is_set() or self._loop is None:
+        assert self._loop is not None
+        if self._caught.is_set():  # pragma: no cover - it ends the process; a test sees it from outside
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
             return

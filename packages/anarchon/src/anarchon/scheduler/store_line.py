@@ -86,13 +86,6 @@ class StoreHealth:
         self._since_ms: int | None = None
         self._waiters: dict[asyncio.Event, None] = {}  # In order, as the executor's runs.
 
-    @property
-    def usable(self) -> bool:
-        """
-        Whether the last call was answered.
-        """
-        return self._since_ms is None
-
     def failed(self, error: BaseException) -> None:
         """
         A call was not answered.

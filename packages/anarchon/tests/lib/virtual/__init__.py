@@ -17,6 +17,7 @@ from virtual.faults import (
     lose_answer,
 )
 from virtual.loop import Latch, StuckError, VirtualLoop
+from virtual.thief import steal
 from virtual.world import Node, World
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "fail_items",
     "hang",
     "lose_answer",
+    "steal",
 ]
