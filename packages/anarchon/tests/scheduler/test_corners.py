@@ -188,14 +188,18 @@ async def test_slot_that_is_asked_for_already_is_not_asked_for_twice(world: Worl
     """
     node = world.node()
     add_job(world, node, 100, interval="50s")
+    node.scheduler.every("wakes the timers", "1s", lambda: None)
     await node.start()
+    await world.pass_ms(9_500)
     node.faults.down = GONE
-    await world.pass_ms(10_500)
+    await world.pass_ms(2_000)
     node.clock.step(-5_000)
-    await world.pass_ms(35_000)
+    await world.pass_ms(7_000)
     runner: Any = node.scheduler._engine._runner  # type: ignore[union-attr]  # it runs
 
-    assert 1 == len(runner.pump._items)
+    assert ["job"] == [
+        item.view.job.name for item in runner.pump._items if "job" == item.view.job.name
+    ]
     node.faults.down = None
     await world.pass_ms(60_000)
 
@@ -267,6 +271,60 @@ async def test_finish_on_its_way_when_the_line_is_cut_is_no_lost_run(world: Worl
     assert [] == node.told("lost")
 
 
+async def test_doubt_that_is_settled_after_the_handler_has_ended_loses_no_run(
+    world: World,
+) -> None:
+    """
+    The thread ended while the store was asked whose its run is: the finish decides, not the fence.
+    """
+    node, latch = world.node(), world.latch()
+    node.scheduler.every("job", "1h", latch.wait, offset="10s")
+    await node.start()
+    await node.hears("start")
+    for method in ("renew", "finish"):
+        node.faults.always(method, hang)
+    world.loop.jump(10)
+    await world.pass_ms(200)
+    latch.open()
+    await world.pass_ms(5_000)
+
+    assert [] == node.told("lost")
+    for method in ("renew", "finish"):
+        node.faults.always(method, None)
+    (finish,) = await node.hears("finish")
+
+    assert Status.SUCCESS == finish.status
+
+
+async def test_thread_that_was_waited_for_too_long_begins_no_body(world: World) -> None:
+    """
+    The pool was full: a handler whose timeout fell, or whose run was lost meanwhile, is not called.
+    """
+    node, latch = world.node(threads_max=1), world.latch()
+    called: list[str] = []
+    node.scheduler.every("first", "1h", latch.wait, offset="10s")
+    node.scheduler.every(
+        "second", "1h", lambda: called.append("second"), offset="11s", timeout="3s"
+    )
+    node.scheduler.every("third", "1h", lambda: called.append("third"), offset="12s")
+    await node.start()
+    await node.hears("claim", count=3)
+    await world.pass_ms(5_000)
+    world.loop.jump(10)
+    steal(world.store, "third")
+    await node.hears("lost")
+    latch.open()
+    await node.hears("finish", count=2)
+    await world.pass_ms(5_000)
+
+    assert [] == called
+    outcomes = {event.job: (event.status, event.reason) for event in node.told("finish")}
+
+    assert (Status.FAILED, Reason.TIMEOUT) == outcomes["second"]
+    assert (Status.SUCCESS, None) == outcomes["first"]
+    assert ["third"] == [event.job for event in node.told("lost")]
+
+
 async def test_renewals_that_fail_item_by_item_are_asked_again(world: World) -> None:
     """
     One item's error is "unknown", not "lost".
@@ -310,15 +368,18 @@ async def test_thread_whose_finish_is_on_its_way_at_stop_is_not_adopted(world: W
     assert Status.SUCCESS == record.status
 
 
-async def test_answer_in_the_instant_in_which_stop_gives_up_is_dropped(world: World) -> None:
+@pytest.mark.parametrize("duration_s", [0.5, 0.5 - 5e-7], ids=["just after", "just before"])
+async def test_answer_in_the_instant_in_which_stop_gives_up_is_harmless(
+    world: World, duration_s: float
+) -> None:
     """
-    Whoever waited has gone.
+    Whoever waited has gone, or has just been answered.
     """
     node = world.node(stop_timeout=0)
     add_job(world, node, 60_000)
     await node.start()
     await node.hears("start")
-    node.faults.next("release", answer_late(0.5))
+    node.faults.next("release", answer_late(duration_s))
     await node.stop()
     (record,) = await world.history("job")
 

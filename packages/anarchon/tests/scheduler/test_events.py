@@ -255,12 +255,14 @@ async def test_next_slots_are_logged_at_start(
     node = world.node(timezone="Europe/Berlin")
     node.scheduler.cron("report", "0 8 * * *", lambda: None)
     node.scheduler.once("past", START_MS - 1, lambda: None)
+    node.scheduler.cron("own", "0 8 * * *", lambda: None, timezone="Asia/Kolkata")
     await node.start()
     lines = [record.getMessage() for record in caplog.records if "next slot" in record.getMessage()]
 
     assert lines[0].endswith("next slot 2026-01-01T07:00:00+00:00")
     assert "Europe/Berlin" in lines[0]
     assert lines[1].endswith("next slot none")
+    assert lines[2].endswith("next slot 2026-01-01T02:30:00+00:00")
 
 
 async def test_nothing_is_logged_when_logging_is_off(

@@ -214,7 +214,7 @@ class Executor:
                 if run.cause is not None or run.context.lost.is_set() or run.doubtful():
                     # It waited for a free thread, or the process was frozen, past its lease: a body
                     # that has not begun can still be left to whoever has the run now.
-                    raise HandOver
+                    raise HandOver  # noqa: TRY301 - it ends as a handler that raised it does
                 return call()
             except HandOver:
                 outcome = Outcome(released=True)

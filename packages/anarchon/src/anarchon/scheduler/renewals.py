@@ -51,8 +51,8 @@ class _Crossing(Generic[T]):
         """
 
         def cancel_there() -> None:
-            if self._task is not None:
-                self._task.cancel()
+            assert self._task is not None  # Its start came to the other loop before this did.
+            self._task.cancel()
 
         with contextlib.suppress(RuntimeError):
             self._there.call_soon_threadsafe(cancel_there)

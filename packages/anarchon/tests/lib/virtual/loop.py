@@ -137,11 +137,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Future[Any]:
         """
         Call in a thread, and keep the time standing until its result has arrived here.
+
+        A call that waits for a thread of a full pool lets the time go on.
         """
         call = _Call(self)
-        call.work()
+        if not getattr(executor, "may_be_full", False):
+            call.work()
 
         def body() -> Any:
+            call.work()
             _HERE.call = call
             return func(*args)
 

@@ -25,7 +25,7 @@ from anarchon import (
     Scheduler,
 )
 from anarchon.events import EVENT_TYPES, Event
-from anarchon.runtime import LoopStarter, on_handlers_loop
+from anarchon.runtime import DaemonPool, LoopStarter, on_handlers_loop
 from virtual.clock import START_MS, VirtualClock
 from virtual.faults import Faults, FaultyBackend
 from virtual.loop import Latch, VirtualLoop
@@ -35,6 +35,14 @@ __all__ = ["Node", "World"]
 T = TypeVar("T")
 
 _NODE: contextvars.ContextVar[Node | None] = contextvars.ContextVar("_NODE", default=None)
+
+
+class _SmallPool(DaemonPool):
+    """
+    A pool in which calls may have to wait for a thread.
+    """
+
+    may_be_full = True
 
 
 class Node:
@@ -175,6 +183,7 @@ class World:
         claim_only: bool = False,
         backend: Backend | None = None,
         start_loop: LoopStarter = on_handlers_loop,
+        threads_max: int | None = None,
         **options: Any,
     ) -> Node:
         """
@@ -192,6 +201,7 @@ class World:
             token=lambda: f"{seed}:{next(tokens)}",
             make_random=lambda: random.Random(seed),
             start_loop=start_loop,
+            make_pool=DaemonPool if threads_max is None else lambda: _SmallPool(threads_max),
         )
         options = {"heartbeat": "1s", "jitter": 0, "stop_timeout": 5, **options}
         scheduler = Scheduler(
