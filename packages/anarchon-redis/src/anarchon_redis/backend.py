@@ -4,10 +4,10 @@ The backend: the protocol's calls, each a script in the server.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from dataclasses import fields
+from typing import ClassVar, Self, TypeVar
 
 from anarchon.backend import (
     PROTOCOL_VERSION,
@@ -25,17 +25,14 @@ from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import (
     BackendError,
     BackendStateError,
-    RequestError,
-    StoreRefusedError,
-    StoreUnavailableError,
     UnsupportedByBackendError,
 )
 from anarchon.records import Retention, RunRecord
-from anarchon_redis.address import Address, read_address
-from anarchon_redis.answers import packed
+from anarchon_redis.address import read_address
+from anarchon_redis.batch import Batches
 from anarchon_redis.client import make_client, make_listener
 from anarchon_redis.hints import Hints, Run
-from anarchon_redis.history import read_history
+from anarchon_redis.history import HistoryReader
 from anarchon_redis.keys import NAME_BYTES_MAX, Keys
 from anarchon_redis.marker import check_marker
 from anarchon_redis.operations import Operation, plan_for
@@ -43,15 +40,9 @@ from anarchon_redis.options import DEFAULT_PREFIX, Options, Strategy, read_url
 from anarchon_redis.requests import AnyRequest
 from anarchon_redis.scripts import Script
 from anarchon_redis.server import Server, check_server, eviction_warning, server_of
-from anarchon_redis.trouble import item_error
-from anarchon_redis.wire import Piece, Wire
+from anarchon_redis.wire import Wire
 
-__all__ = ["PIECE_MAX", "RedisBackend"]
-
-PIECE_MAX = 32
-"""
-How many items one call of a script carries: a millisecond or two, in which nobody else is served.
-"""
+__all__ = ["RedisBackend"]
 
 Request = TypeVar("Request", bound=AnyRequest)
 Answer = TypeVar("Answer")
@@ -135,21 +126,16 @@ class RedisBackend:
             key_file=key_file,
             verify=verify,
         )
-        self._begin(read_address(url, db=db, sentinel=sentinel is not None))
-
-    def _begin(self, address: Address) -> None:
-        """
-        Make everything that needs no connection.
-        """
-        self._address = address
+        self._url = url
+        self._db = db
+        self._address = read_address(url, db=db, sentinel=sentinel is not None)
         self._keys = Keys(self._options.prefix)
         self._plan = plan_for(self._options)
-        self._settings = json.dumps(self._plan.settings)
         self._state = "unopened"
         self._server: Server | None = None
         self._wire: Wire | None = None
         self._hints: Hints | None = None
-        self._indexed: set[str] = set()
+        self._batches: Batches | None = None
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -200,10 +186,10 @@ class RedisBackend:
         """
         Return an unopened backend to the same server, with connections of its own.
         """
-        twin = type(self).__new__(type(self))
-        twin._options = self._options
-        twin._begin(self._address)
-        return twin
+        options = {
+            field.name: getattr(self._options, field.name) for field in fields(self._options)
+        }
+        return type(self)(self._url, db=self._db, **options)
 
     async def open(self, *, timeout_ms: int) -> None:
         """
@@ -241,6 +227,12 @@ class RedisBackend:
             # Asking again is allowed: a store that is away now may be there later.
             self._state = "unopened"
             raise
+        if self._state != "opening":
+            msg = "this backend was closed while it was being opened"
+            raise BackendStateError(msg)
+        self._batches = Batches(
+            wire, self._plan, self._keys, where=self._where, prepared=self._script
+        )
         self._state = "open"
 
     async def _prepare(self, wire: Wire) -> None:
@@ -259,7 +251,7 @@ class RedisBackend:
         """
         self._state = "closed"
         hints, wire = self._hints, self._wire
-        self._hints = self._wire = None
+        self._hints = self._wire = self._batches = None
         if hints is not None:
             await hints.close()
         if wire is not None:
@@ -269,7 +261,7 @@ class RedisBackend:
         """
         Tell the server's clock.
         """
-        wire = self._opened()
+        wire = self._opened_wire()
 
         async def ask() -> int:
             # A Cluster's client would ask every node.
@@ -292,7 +284,9 @@ class RedisBackend:
         """
         Answer claims: by the table, or by the strategy that keeps claims alone.
         """
-        return await self._serve(self._plan.claim, requests, timeout_ms, waits=True)
+        wanted = self._options.wait_replicas
+        replicas = None if wanted is None else (wanted, self._options.wait_timeout_ms)
+        return await self._serve(self._plan.claim, requests, timeout_ms, replicas=replicas)
 
     async def renew(
         self, requests: Sequence[RenewRequest], *, timeout_ms: int
@@ -322,21 +316,17 @@ class RedisBackend:
         """
         Return the newest records, newest first.
         """
-        wire = self._opened()
+        wire = self._opened_wire()
         if limit <= 0:
             return []
-        return await wire.bounded(
-            lambda: read_history(
-                wire,
-                self._plan,
-                self._keys,
-                self._script(self._plan.history),
-                job=job,
-                limit=limit,
-                where=self._where,
-            ),
-            timeout_ms=timeout_ms,
+        reader = HistoryReader(
+            wire=wire,
+            plan=self._plan,
+            keys=self._keys,
+            script=self._script(self._plan.history),
+            where=self._where,
         )
+        return await wire.bounded(lambda: reader.read(job, limit=limit), timeout_ms=timeout_ms)
 
     async def next_hint(
         self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
@@ -354,32 +344,8 @@ class RedisBackend:
         return found
 
     async def _look(self, runs: Sequence[Run], timeout_ms: int) -> frozenset[str]:
-        """
-        Name the jobs whose watched run nobody executes any more.
-        """
-        wire, look = self._opened(), self._keeping(self._plan.look)
-        size = 1 if wire.cluster else PIECE_MAX
-        parts = [runs[start : start + size] for start in range(0, len(runs), size)]
-        pieces = [
-            Piece(
-                self._script(look),
-                [key for job, slot, _ in part for key in self._plan.keys(self._keys, job, slot)],
-                [
-                    self._settings,
-                    *[json.dumps([str(slot), str(attempt)]) for _, slot, attempt in part],
-                ],
-            )
-            for part in parts
-        ]
-        if not pieces:
-            return frozenset()
-        told = await wire.bounded(lambda: wire.run(pieces), timeout_ms=timeout_ms)
-        return frozenset(
-            job
-            for part, answers in zip(parts, told, strict=True)
-            for (job, _, _), answer in zip(part, answers[1:], strict=True)
-            if answer == "changed"
-        )
+        look = self._keeping(self._plan.look)
+        return await self._opened().changed(look, runs, timeout_ms=timeout_ms)
 
     async def _serve(
         self,
@@ -387,91 +353,11 @@ class RedisBackend:
         requests: Sequence[Request],
         timeout_ms: int,
         *,
-        waits: bool = False,
+        replicas: tuple[int, int] | None = None,
     ) -> list[Answer | BackendError]:
-        wire, operation = self._opened(), self._keeping(operation)
-        answers: dict[int, Answer | BackendError] = {}
-        fit: list[tuple[int, Request]] = []
-        for place, request in enumerate(requests):
-            unfit = operation.check(request)
-            if unfit is None:
-                fit.append((place, request))
-            else:
-                answers[place] = unfit
-        if fit:
-            parts = self._parts(fit)
-            pieces = [self._piece(operation, [request for _, request in part]) for part in parts]
-            wait = self._options.wait_replicas if waits else None
-            replicas = None if wait is None else (wait, self._options.wait_timeout_ms)
-            told = await wire.bounded(
-                lambda: self._run(wire, pieces, fit, replicas), timeout_ms=timeout_ms
-            )
-            for part, (now_text, *items) in zip(parts, told, strict=True):
-                for (place, request), item in zip(part, items, strict=True):
-                    answers[place] = (
-                        self._item_error(item[1], request, alone=len(fit) == 1)
-                        if item[0] == "error"
-                        else operation.read(request, item, int(now_text))
-                    )
-        return [answers[place] for place in range(len(requests))]
-
-    async def _run(
-        self,
-        wire: Wire,
-        pieces: Sequence[Piece],
-        items: Sequence[tuple[int, Any]],
-        replicas: tuple[int, int] | None,
-    ) -> list[Any]:
-        if wire.cluster:
-            # The index of jobs lies on a node of its own, out of a script's reach.
-            new = {request.job for _, request in items} - self._indexed
-            if new:
-                await wire.command("SADD", self._keys.index, *map(self._keys.encoded, sorted(new)))
-                self._indexed |= new
-        return await wire.run(pieces, wait=replicas)
-
-    def _parts(self, fit: Sequence[tuple[int, Request]]) -> list[list[tuple[int, Request]]]:
-        """
-        Cut a batch into what one call of a script may carry.
-
-        In a Cluster that is one job: another one's keys may lie on another node.
-        """
-        if self._options.cluster:
-            jobs: dict[str, list[tuple[int, Request]]] = {}
-            for place, request in fit:
-                jobs.setdefault(request.job, []).append((place, request))
-            groups = list(jobs.values())
-        else:
-            groups = [list(fit)]
-        return [
-            group[start : start + PIECE_MAX]
-            for group in groups
-            for start in range(0, len(group), PIECE_MAX)
-        ]
-
-    def _piece(
-        self, operation: Operation[Request, Answer], requests: Sequence[Request]
-    ) -> Piece:
-        keys = [
-            key
-            for request in requests
-            for key in self._plan.keys(self._keys, request.job, request.slot)
-        ]
-        if not self._options.cluster:
-            keys.append(self._keys.index)
-        fields = [packed(operation.fields(request)) for request in requests]
-        return Piece(self._script(operation.script), keys, [self._settings, *fields])
-
-    def _item_error(self, words: str, request: AnyRequest, *, alone: bool) -> RequestError:
-        """
-        Return the error of an item; raise one that concerns the whole server.
-        """
-        error = item_error(words, request.job, self._where)
-        if isinstance(error, RequestError):
-            return error
-        if isinstance(error, StoreRefusedError) and not alone:
-            raise StoreUnavailableError(f"{error}; a part of the batch may have been written")
-        raise error
+        return await self._opened().serve(
+            self._keeping(operation), requests, timeout_ms=timeout_ms, replicas=replicas
+        )
 
     def _script(self, script: Script) -> Script:
         """
@@ -479,10 +365,15 @@ class RedisBackend:
         """
         return script
 
-    def _opened(self) -> Wire:
-        if self._state != "open" or self._wire is None:
+    def _opened(self) -> Batches:
+        if self._state != "open" or self._batches is None:
             msg = f"this backend is {self._state}; open() it first, and use it until close()"
             raise BackendStateError(msg)
+        return self._batches
+
+    def _opened_wire(self) -> Wire:
+        self._opened()
+        assert self._wire is not None
         return self._wire
 
     def _keeping(self, part: T | None) -> T:

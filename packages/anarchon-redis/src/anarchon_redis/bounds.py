@@ -16,10 +16,11 @@ class Bounds:
     The deadlines of the calls that are under way on one event loop.
     """
 
-    __slots__ = ("_under_way", "closed")
+    __slots__ = ("_idle", "_under_way", "closed")
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Timeout] = set()
+        self._idle = asyncio.Event()
         self.closed = False
 
     @asynccontextmanager
@@ -36,6 +37,8 @@ class Bounds:
                 yield
             finally:
                 self._under_way.discard(bound)
+                if not self._under_way:
+                    self._idle.set()
 
     async def close(self) -> None:
         """
@@ -47,4 +50,5 @@ class Bounds:
             if not bound.expired():
                 bound.reschedule(now_s)
         while self._under_way:
-            await asyncio.sleep(0)
+            self._idle.clear()
+            await self._idle.wait()

@@ -4,7 +4,7 @@ The client of redis-py for an address: one server, Sentinel or Cluster, without 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
@@ -75,8 +75,9 @@ def make_listener(address: Address, options: Options) -> Redis:
     }
     if address.tls:
         watcher.update(ssl=True, **_tls(options, tls=True))
-    sentinels = Sentinel(list(address.hosts), sentinel_kwargs=watcher)
-    return sentinels.master_for(options.sentinel, **kwargs)
+    watchers: Any = Sentinel  # redis-py has no annotations there
+    sentinels = watchers(list(address.hosts), sentinel_kwargs=watcher)
+    return cast("Redis", sentinels.master_for(options.sentinel, **kwargs))
 
 
 def _common() -> dict[str, Any]:

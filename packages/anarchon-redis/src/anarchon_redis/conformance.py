@@ -1,5 +1,9 @@
 """
 This backend as the conformance kit opens it; only its entry points import this module.
+
+The server is the one whose URL the environment gives (ANARCHON_TEST_REDIS_URL,
+ANARCHON_TEST_VALKEY_URL; a backend URL, so that `?cluster=true` names a Cluster), else one
+that the project's testbed starts, where it is installed.
 """
 
 from __future__ import annotations
@@ -7,27 +11,86 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Opener
+from anarchon_conformance.profile import BackendProfile, Opener, ProfileError, Proxy
 from anarchon_redis.backend import RedisBackend
-from anarchon_redis.options import Strategy
+from anarchon_redis.options import Strategy, read_url
+from anarchon_redis.proxy import cutting_proxy
+
+__all__ = [
+    "idmp",
+    "lease",
+    "opener_for",
+    "script",
+    "stream_id",
+    "valkey_lease",
+    "valkey_script",
+    "valkey_stream_id",
+]
+
+_OPEN_TIMEOUT_MS = 15_000
+
+# The kit's slots reach back to 1970, and a claim-only strategy refuses what is older than its memory.
+_MEMORY_MS = 100 * 365 * 86_400_000
+_IDMP_MEMORY_MS = 86_000_000
+
+_IN_ORDER = (
+    "a stream takes only ids greater than all before: a slot that comes after a newer one is late"
+)
+_ONE_DAY = (
+    "the server remembers ids for a day at most: a slot of 1970 is late, since it may have run"
+)
 
 
-def opener_for(kind: type[RedisBackend], strategy: Strategy, **options: Any) -> Opener:
+def server_url(kind: str) -> str:
+    """
+    Find the server of a run of the kit: "redis" or "valkey".
+
+    Raises:
+        ProfileError: The environment names none, and there is no testbed to start one.
+    """
+    variable = _variable(kind)
+    if url := os.environ.get(variable):
+        return url
+    try:
+        testbed = import_module("anarchon_testbed")
+    except ImportError as error:
+        msg = f"no server to test: {variable} is not set, and anarchon-testbed is not installed"
+        raise ProfileError(msg) from error
+    url = testbed.shared_url(kind)
+    assert isinstance(url, str)
+    return url
+
+
+def _variable(kind: str) -> str:
+    return f"ANARCHON_TEST_{kind.upper()}_URL"
+
+
+def opener_for(
+    backend_class: type[RedisBackend], kind: str, strategy: Strategy, **options: Any
+) -> Opener:
+    """
+    Return what opens a backend for a namespace: a prefix on the one server of this run.
+    """
+
     @asynccontextmanager
     async def opened(
         namespace: str, /, *, retention: Retention | None = None
     ) -> AsyncIterator[RedisBackend]:
-        backend = kind(
-            os.environ["ANARCHON_TEST_REDIS_URL"],
+        place, given = read_url(server_url(kind))
+        backend = backend_class(
+            place,
             strategy=strategy,
-            prefix=f"{strategy}:{namespace}",
+            prefix=_prefix(strategy, namespace),
             retention=retention,
+            **given,
             **options,
         )
-        await backend.open(timeout_ms=15_000)
+        await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
         try:
             yield backend
         finally:
@@ -36,12 +99,48 @@ def opener_for(kind: type[RedisBackend], strategy: Strategy, **options: Any) -> 
     return opened
 
 
-lease = BackendProfile(name="redis-lease", open=opener_for(RedisBackend, "lease"))
-stream_id = BackendProfile(name="redis-stream-id", open=opener_for(RedisBackend, "stream-id"))
-script = BackendProfile(
-    name="redis-script",
-    open=opener_for(RedisBackend, "script", claim_memory_ms=3_000_000_000_000),
+def _prefix(strategy: Strategy, namespace: str) -> str:
+    """
+    Keep strategies apart: the kit looks at each under one and the same namespace.
+    """
+    return f"{strategy}/{namespace}"
+
+
+def _profile(
+    kind: str, strategy: Strategy, *, waivers: dict[str, str] | None = None, **options: Any
+) -> BackendProfile:
+    @asynccontextmanager
+    async def through_proxy(namespace: str) -> AsyncIterator[Proxy]:
+        url = urlsplit(server_url(kind))
+        async with cutting_proxy(url.hostname or "localhost", url.port or 6379) as proxy:
+            login = url.netloc.rpartition("@")
+            place = url._replace(netloc=f"{login[0]}{login[1]}127.0.0.1:{proxy.port}").geturl()
+            backend = RedisBackend(
+                place, strategy=strategy, prefix=_prefix(strategy, namespace), **options
+            )
+            await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
+            try:
+                yield Proxy(backend=backend, loss=proxy)
+            finally:
+                await backend.close()
+
+    return BackendProfile(
+        name=f"{kind}-{strategy}",
+        open=opener_for(RedisBackend, kind, strategy, **options),
+        waivers=waivers or {},
+        # The nodes of a Cluster tell clients their own addresses, past every proxy.
+        proxy=None if "cluster=true" in os.environ.get(_variable(kind), "") else through_proxy,
+    )
+
+
+_STREAM_ID_WAIVERS = {"HIS-4": _IN_ORDER, "TBL-2": _IN_ORDER}
+
+lease = _profile("redis", "lease")
+stream_id = _profile("redis", "stream-id", waivers=_STREAM_ID_WAIVERS, claim_memory_ms=_MEMORY_MS)
+idmp = _profile("redis", "idmp", waivers={"NAM-5": _ONE_DAY}, claim_memory_ms=_IDMP_MEMORY_MS)
+script = _profile("redis", "script", claim_memory_ms=_MEMORY_MS)
+valkey_lease = _profile("valkey", "lease")
+valkey_stream_id = _profile(
+    "valkey", "stream-id", waivers=_STREAM_ID_WAIVERS, claim_memory_ms=_MEMORY_MS
 )
-idmp = BackendProfile(
-    name="redis-idmp", open=opener_for(RedisBackend, "idmp", claim_memory_ms=86_000_000)
-)
+valkey_script = _profile("valkey", "script", claim_memory_ms=_MEMORY_MS)

@@ -124,7 +124,7 @@ class Hints:
         self._channels = set()
         if listener is not None:
             with contextlib.suppress(RedisError, OSError):
-                await listener.aclose()
+                await listener.aclose()  # type: ignore[no-untyped-call] # redis-py has no annotation there
 
     async def close(self) -> None:
         """

@@ -79,7 +79,9 @@ def check_server(server: Server, options: Options, where: str) -> None:
         wanted = f"Redis {least[0]}.{least[1]}"
         if (valkey := _NEEDED["valkey"].get(options.strategy)) is not None:
             wanted += f" or Valkey {valkey[0]}.{valkey[1]}"
-        msg = f"{where}: strategy {options.strategy!r} needs {wanted} or newer; found {server.shown}"
+        msg = (
+            f"{where}: strategy {options.strategy!r} needs {wanted} or newer; found {server.shown}"
+        )
         raise ServerTooOldError(msg)
     if (server.mode == "cluster") is not options.cluster:
         found, way = (

@@ -144,10 +144,18 @@ class Wire:
         """
         Make scripts known to the server, or to every primary of the Cluster.
         """
+        if self.cluster:
+            for script in scripts:
+                await self._client.script_load(script.source)
+            return
+        line = self._client.pipeline(transaction=False)
         for script in scripts:
-            await self._client.script_load(script.source)
+            line.execute_command("SCRIPT LOAD", script.source)
+        await line.execute()
 
-    async def run(self, pieces: Sequence[Piece], *, wait: tuple[int, int] | None = None) -> list[Any]:
+    async def run(
+        self, pieces: Sequence[Piece], *, wait: tuple[int, int] | None = None
+    ) -> list[Any]:
         """
         Call scripts in one round trip, and return what each answered.
 
