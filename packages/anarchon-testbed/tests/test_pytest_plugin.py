@@ -4,6 +4,8 @@ A run of pytest says which servers it used, shows their logs, and is honest abou
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,18 @@ def test_the_header_names_what_the_environment_gives(
 
     result.stdout.fnmatch_lines(["anarchon testbed: servers given by ANARCHON_TEST_REDIS_URL"])
     result.stdout.no_fnmatch_line("*secret*")
+
+
+def test_the_plugin_weighs_nothing() -> None:
+    """
+    A run of pytest that asks for no server loads the plug-in's own module and nothing else of the testbed.
+    """
+    program = (
+        "import sys, pytest, anarchon_testbed.pytest_plugin;"
+        "print(sorted(name for name in sys.modules if name.startswith('anarchon')))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout
+
+    assert "['anarchon_testbed', 'anarchon_testbed.pytest_plugin']\n" == told

@@ -4,23 +4,34 @@ Real servers for tests: found, started, frozen, killed, restarted with their dat
 
 from __future__ import annotations
 
-from anarchon_testbed.errors import (
-    NotOurServerError,
-    ServerFailedError,
-    ServerUnavailableError,
-    TestbedError,
-)
-from anarchon_testbed.having import Availability, available, obtain, served, shared_url
-from anarchon_testbed.pgbouncer_server import PgBouncerServer, pgbouncer
-from anarchon_testbed.postgres_server import PostgresServer, postgres
-from anarchon_testbed.redis_groups import (
-    RedisCluster,
-    RedisSentinel,
-    redis_cluster,
-    redis_sentinel,
-)
-from anarchon_testbed.redis_server import RedisServer, ValkeyServer, redis, valkey
-from anarchon_testbed.server import Server, running, used
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anarchon_testbed.errors import NotOurServerError as NotOurServerError
+    from anarchon_testbed.errors import ServerFailedError as ServerFailedError
+    from anarchon_testbed.errors import ServerUnavailableError as ServerUnavailableError
+    from anarchon_testbed.errors import TestbedError as TestbedError
+    from anarchon_testbed.having import Availability as Availability
+    from anarchon_testbed.having import available as available
+    from anarchon_testbed.having import obtain as obtain
+    from anarchon_testbed.having import served as served
+    from anarchon_testbed.having import shared_url as shared_url
+    from anarchon_testbed.pgbouncer_server import PgBouncerServer as PgBouncerServer
+    from anarchon_testbed.pgbouncer_server import pgbouncer as pgbouncer
+    from anarchon_testbed.postgres_server import PostgresServer as PostgresServer
+    from anarchon_testbed.postgres_server import postgres as postgres
+    from anarchon_testbed.redis_groups import RedisCluster as RedisCluster
+    from anarchon_testbed.redis_groups import RedisSentinel as RedisSentinel
+    from anarchon_testbed.redis_groups import redis_cluster as redis_cluster
+    from anarchon_testbed.redis_groups import redis_sentinel as redis_sentinel
+    from anarchon_testbed.redis_server import RedisServer as RedisServer
+    from anarchon_testbed.redis_server import ValkeyServer as ValkeyServer
+    from anarchon_testbed.redis_server import redis as redis
+    from anarchon_testbed.redis_server import valkey as valkey
+    from anarchon_testbed.server import Server as Server
+    from anarchon_testbed.server import running as running
+    from anarchon_testbed.server import used as used
 
 __all__ = [
     "Availability",
@@ -48,3 +59,40 @@ __all__ = [
     "used",
     "valkey",
 ]
+
+_HOMES = {
+    "Availability": "having",
+    "NotOurServerError": "errors",
+    "PgBouncerServer": "pgbouncer_server",
+    "PostgresServer": "postgres_server",
+    "RedisCluster": "redis_groups",
+    "RedisSentinel": "redis_groups",
+    "RedisServer": "redis_server",
+    "Server": "server",
+    "ServerFailedError": "errors",
+    "ServerUnavailableError": "errors",
+    "TestbedError": "errors",
+    "ValkeyServer": "redis_server",
+    "available": "having",
+    "obtain": "having",
+    "pgbouncer": "pgbouncer_server",
+    "postgres": "postgres_server",
+    "redis": "redis_server",
+    "redis_cluster": "redis_groups",
+    "redis_sentinel": "redis_groups",
+    "running": "server",
+    "served": "having",
+    "shared_url": "having",
+    "used": "server",
+    "valkey": "redis_server",
+}
+
+
+def __getattr__(name: str) -> object:
+    """
+    Load a public name when it is asked for: every run of pytest imports this package, for its plug-in.
+    """
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -5,7 +5,6 @@ PgBouncer before a PostgreSQL server.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 from anarchon_testbed.errors import ServerFailedError
@@ -85,8 +84,7 @@ class PgBouncerServer(Server):
         raise ServerFailedError(f"A PgBouncer is always started for its own target, not at {url}.")
 
 
-def pgbouncer(target: PostgresServer, **options: Any) -> PgBouncerServer:
-    """
-    Ask for a PgBouncer before a PostgreSQL server that runs and asks for no password.
-    """
-    return PgBouncerServer(target, **options)
+pgbouncer = PgBouncerServer
+"""
+Ask for a PgBouncer before a PostgreSQL server that runs and asks for no password.
+"""

@@ -9,7 +9,6 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from anarchon_testbed.containers import ContainerPlan
@@ -36,8 +35,8 @@ class PostgresServer(Server):
 
     def __init__(
         self,
-        *,
         version: str | None = None,
+        *,
         own: bool = False,
         durable: bool = False,
         password: str | None = None,
@@ -156,8 +155,7 @@ def _beside(program: Program, name: str) -> list[str]:
     return [*program.command[:-1], str(program.path.resolve().parent / name)]
 
 
-def postgres(version: str | None = None, **options: Any) -> PostgresServer:
-    """
-    Ask for a PostgreSQL server: the version wanted (`"15"`, `"18"`; none takes the newest here) and options.
-    """
-    return PostgresServer(version=version, **options)
+postgres = PostgresServer
+"""
+Ask for a PostgreSQL server: the version wanted (`"15"`, `"18"`; none takes the newest here) and options.
+"""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 from anarchon_testbed.context import Enterable, in_thread
 from anarchon_testbed.errors import ServerFailedError
@@ -32,8 +31,8 @@ class RedisCluster(Enterable):
 
     def __init__(
         self,
-        *,
         version: str | None = None,
+        *,
         kind: str = "redis",
         primaries: int = 3,
         replicas: int = 0,
@@ -157,8 +156,8 @@ class RedisSentinel(Enterable):
 
     def __init__(
         self,
-        *,
         version: str | None = None,
+        *,
         kind: str = "redis",
         replicas: int = 1,
         sentinels: int = 3,
@@ -257,18 +256,15 @@ class RedisSentinel(Enterable):
         self._stack.__exit__(type(error) if error else None, error, None)
 
 
-def redis_cluster(version: str | None = None, **options: Any) -> RedisCluster:
-    """
-    Ask for a cluster; `kind="valkey"` makes it one of Valkey.
-    """
-    return RedisCluster(version=version, **options)
+redis_cluster = RedisCluster
+"""
+Ask for a cluster; `kind="valkey"` makes it one of Valkey.
+"""
 
-
-def redis_sentinel(version: str | None = None, **options: Any) -> RedisSentinel:
-    """
-    Ask for a primary with replicas and sentinels; `kind="valkey"` makes them Valkey.
-    """
-    return RedisSentinel(version=version, **options)
+redis_sentinel = RedisSentinel
+"""
+Ask for a primary with replicas and sentinels; `kind="valkey"` makes them Valkey.
+"""
 
 
 def _says(server: RedisServer, text: bytes, *command: str) -> bool:

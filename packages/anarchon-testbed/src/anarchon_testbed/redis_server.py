@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -29,8 +28,8 @@ class RedisServer(Server):
 
     def __init__(
         self,
-        *,
         version: str | None = None,
+        *,
         own: bool = False,
         appendonly: bool = False,
         appendfsync: str = "everysec",
@@ -45,6 +44,7 @@ class RedisServer(Server):
         super().__init__(version=version, own=own or bool(special), environment=environment)
         self._appendonly = appendonly
         self._appendfsync = appendfsync
+        self._user: str | None = None
         self._password = password
         self._users = dict(users or {})
         self._tls = tls
@@ -61,6 +61,7 @@ class RedisServer(Server):
         return Address(
             host=self.host,
             port=self.port,
+            user=self._user,
             password=self._password,
             ca=self.certificates.ca if self.certificates is not None else None,
         )
@@ -154,15 +155,8 @@ class RedisServer(Server):
             raise ServerFailedError(f"{parts.scheme}:// is not asked about here, redis:// is.")
         self.host, self.port = parts.hostname or "localhost", parts.port or 6379
         self._password = unquote(parts.password) if parts.password else None
-        fields = self._info(
-            Address(
-                host=self.host,
-                port=self.port,
-                user=unquote(parts.username) if parts.username else None,
-                password=self._password,
-            )
-        )
-        return _version(fields)
+        self._user = unquote(parts.username) if parts.username else None
+        return _version(self._info(self.address))
 
 
 class ValkeyServer(RedisServer):
@@ -176,20 +170,17 @@ class ValkeyServer(RedisServer):
 def _version(fields: Mapping[str, str]) -> str:
     # Valkey gives the version of the Redis that it can stand in for beside its own.
     version = fields.get("valkey_version") or fields.get("redis_version")
-    with suppress(TypeError):
-        return str(version)
-    raise ServerFailedError("the server tells no version")
+    if version is None:
+        raise ServerFailedError("the server tells no version")
+    return version
 
 
-def redis(version: str | None = None, **options: Any) -> RedisServer:
-    """
-    Ask for a Redis server: the version wanted (`"7.0"`, `"8.6"`; none takes the newest that is here) and options.
-    """
-    return RedisServer(version=version, **options)
+redis = RedisServer
+"""
+Ask for a Redis server: the version wanted (`"7.0"`, `"8.6"`; none takes the newest that is here) and options.
+"""
 
-
-def valkey(version: str | None = None, **options: Any) -> ValkeyServer:
-    """
-    Ask for a Valkey server (`"9"`), with the options of `redis`.
-    """
-    return ValkeyServer(version=version, **options)
+valkey = ValkeyServer
+"""
+Ask for a Valkey server (`"9"`), with the options of `redis`.
+"""

@@ -25,6 +25,7 @@ __all__ = ["Server", "running", "used"]
 _READY_MS_MAX = 30_000
 _PORT_TRIES_MAX = 5
 _POLL_MS = 10
+_LOGS_KEPT_MAX = 100
 
 _running: list[Server] = []
 _used: dict[str, None] = {}
@@ -333,6 +334,9 @@ class Server(Enterable):
     def _keep_log(self, kept: Kept | Contained) -> Path:
         target = logs_folder() / f"{self.name}-{os.getpid()}-{self.port}.log"
         target.parent.mkdir(parents=True, exist_ok=True)
+        by_age = sorted(target.parent.glob("*.log"), key=lambda path: path.stat().st_mtime)
+        for old in by_age[:-_LOGS_KEPT_MAX]:
+            old.unlink(missing_ok=True)
         target.write_text(kept.log, encoding="utf-8")
         return target
 
