@@ -4,6 +4,7 @@ Takeover, self-fencing and a busy loop, shown on processes that are killed, stop
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 HEARTBEAT_MS = 1_000
 LEASE_MS = 3_000
+UNREACHABLE_MS = 250
 QUICK_LEASE_MS = 1_200
 MS = 1_000_000
 
@@ -83,7 +85,8 @@ def test_fencing_after_sigstop(stage: Stage) -> None:
     """
     Self-fencing: a runner that is frozen past its lease is taken over, and takes no further step when it thaws.
 
-    Its handler swallows the cancellation and returns: nothing that the old attempt sends changes the run.
+    Its handler swallows the cancellation and returns: nothing that the old attempt sends changes the run. The store is
+    out of reach as it thaws, for longer than a step lasts: a handler that nobody holds would take some.
     """
     frozen, _other = start_run(
         stage, "a", "b", job=JobPlan(name="report", handler="step", work_ms=(60_000, 1_000))
@@ -93,7 +96,9 @@ def test_fencing_after_sigstop(stage: Stage) -> None:
     thaw_at_ms = now_ms() + 10_000
     stage.until(lambda: stage.marks(what="end"), "attempt 2 to end")
     stage.until_wall_ms(thaw_at_ms)
-    thawed_ns = frozen.thaw()
+    with stage.gone():
+        thawed_ns = frozen.thaw()
+        stage.until_wall_ms(now_ms() + UNREACHABLE_MS)
     stage.until(lambda: frozen.told("lost"), "the thawed runner to hear that its run is lost")
     stage.until(lambda: stage.marks(what="cleanup"), "the thawed handler to clean up")
 
@@ -119,13 +124,19 @@ def test_freeze_without_a_backup(stage: Stage) -> None:
     stage.until(lambda: len(stage.marks(what="step")) > 3, "some steps")
     frozen.freeze()
     stage.until_wall_ms(now_ms() + 10_000)
-    thawed_ns = frozen.thaw()
+    with stage.gone():
+        thawed_ns = frozen.thaw()
+        stage.until_wall_ms(now_ms() + UNREACHABLE_MS)
+        back_ns = time.monotonic_ns()
     stage.until(lambda: stage.marks(what="end"), "attempt 1 to end")
 
     assert [0] == stage.stop(frozen)
     assert [] == frozen.told("lost")
     assert [1] == [body.attempt for body in check.bodies(stage.marks())]
-    assert [mark for mark in stage.marks(what="step") if mark.mono_ns > thawed_ns]
+    steps_ns = [mark.mono_ns for mark in stage.marks(what="step") if mark.mono_ns > thawed_ns]
+
+    assert steps_ns
+    assert back_ns < min(steps_ns)
     assert [(1, Status.SUCCESS)] == [
         (record.attempt, record.status) for record in stage.records("report")
     ]
