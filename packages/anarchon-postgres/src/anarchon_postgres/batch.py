@@ -60,6 +60,8 @@ class Batch:
                 fit.append((index, request))
             else:
                 answers[index] = unfit
+        # Rows are locked in one order everywhere, so that two batches never wait for each other in a circle.
+        fit.sort(key=lambda item: (item[1].job, item[1].slot or 0))
         for start in range(0, len(fit), PIECE_MAX):
             piece = fit[start : start + PIECE_MAX]
             try:

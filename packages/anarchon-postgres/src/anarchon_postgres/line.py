@@ -69,12 +69,20 @@ class Line:
         """
         if self._closed:
             raise _closed()
-        deadline_s = asyncio.get_running_loop().time() + timeout_ms / 1_000
-        task = asyncio.ensure_future(self._take_turn(work, deadline_s, timeout_ms))
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1_000
+        task = loop.create_task(self._take_turn(work, deadline_s, timeout_ms))
         self._tasks[task] = False
-        task.add_done_callback(self._forget)
+        done = loop.create_future()
+
+        def ended(_task: asyncio.Task[T]) -> None:
+            self._forget(task)
+            if not done.done():
+                done.set_result(None)
+
+        task.add_done_callback(ended)
         try:
-            _ = await asyncio.wait((task,))
+            await done
         except asyncio.CancelledError:
             if not self._tasks.get(task, True):
                 task.cancel()
@@ -107,12 +115,15 @@ class Line:
     async def _take_turn(
         self, work: Callable[[Session], Awaitable[T]], deadline_s: float, timeout_ms: int
     ) -> T:
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                await self._turn.acquire()
-        except TimeoutError as error:
-            msg = f"{self._place}: the connection was busy with an earlier call for {timeout_ms} ms"
-            raise StoreUnavailableError(msg) from error
+        if self._turn.locked():
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._turn.acquire()
+            except TimeoutError as error:
+                msg = f"{self._place}: the connection was busy with an earlier call for {timeout_ms} ms"
+                raise StoreUnavailableError(msg) from error
+        else:
+            await self._turn.acquire()
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = True

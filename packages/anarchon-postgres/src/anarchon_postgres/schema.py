@@ -65,6 +65,18 @@ _STEP = """\
             ON CONFLICT (key) DO UPDATE SET value = excluded.value;
     END IF;"""
 
+# What stands in several functions, written out in each: a call of one function by another costs as much as an index
+# scan. Beginning a batch refuses a wrong isolation, and bounds the waits for locks. That setting ends with the
+# transaction, so that nothing of it is left on a connection that others share.
+_WORDS: Final = {
+    "now": "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint",
+    "begin": """\
+IF current_setting('transaction_isolation') <> 'read committed'
+        OR set_config('lock_timeout', p_lock_ms::text, true) IS NULL THEN
+        PERFORM {schema}.refuse_v1();
+    END IF;""",
+}
+
 _GRANTS = """\
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
@@ -135,4 +147,6 @@ def migration_sql(schema: str = DEFAULT_SCHEMA, *, grant_to: str | None = None) 
 
 def _read(part: str, schema: str) -> str:
     text = files("anarchon_postgres").joinpath("sql", f"{part}.sql").read_text("utf-8")
+    for name, words in _WORDS.items():
+        text = text.replace(f"{{{name}}}", words)
     return text.replace("{schema}", quoted(schema)).replace("{channel}", channel_of(schema))

@@ -49,7 +49,7 @@ _EXPLAINED = {
 }
 
 # After these the connection is as good as before: the server has rolled back and waits for the next statement.
-_HARMLESS = ("22", "23", "40", "55P03", "57014", WRONG_ISOLATION)
+_HARMLESS = ("22", "23", "40", "55P03", "57014", "AN")
 
 
 def sqlstate_of(error: BaseException) -> str:

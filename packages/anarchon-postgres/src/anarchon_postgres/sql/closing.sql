@@ -1,37 +1,27 @@
+-- These take the one way that is common: an update that finds the row only while the token is the live one. Where it
+-- does not, nothing was locked, and the answer is looked up. Batches come in the order of (job, slot).
+
 -- Answer a batch of renewals: a lease is pushed forward while the token is the live one.
 CREATE FUNCTION {schema}.renew_v1(
     p_job text[], p_slot bigint[], p_attempt bigint[], p_token text[], p_lease_ms bigint[], p_started_ago_ms bigint[],
     p_lock_ms bigint
 ) RETURNS TABLE (item bigint, held boolean, now_ms bigint, top bigint) LANGUAGE plpgsql AS $function$
-DECLARE
-    q record;
-    j {schema}.jobs%ROWTYPE;
-    locked boolean;
 BEGIN
-    PERFORM {schema}.begin_v1(p_lock_ms);
-    FOR q IN
-        SELECT * FROM unnest(p_job, p_slot, p_attempt, p_token, p_lease_ms, p_started_ago_ms)
-            WITH ORDINALITY AS u(job, slot, attempt, token, lease_ms, started_ago_ms, item)
-            ORDER BY u.job COLLATE "C", u.slot, u.item
-    LOOP
-        item := q.item;
-        FOREACH locked IN ARRAY ARRAY[false, true] LOOP
-            IF locked THEN
-                SELECT * INTO j FROM {schema}.jobs t WHERE t.job = q.job FOR NO KEY UPDATE;
-            ELSE
-                SELECT * INTO j FROM {schema}.jobs t WHERE t.job = q.job;
-            END IF;
-            now_ms := {schema}.now_v1();
-            top := j.high;
-            held := coalesce(j.live_slot = q.slot AND j.live_attempt = q.attempt AND j.live_token = q.token, false);
-            EXIT WHEN NOT held;
-        END LOOP;
-        IF held THEN
-            UPDATE {schema}.jobs t SET live_lease_until_ms = now_ms + q.lease_ms WHERE t.job = q.job;
-            IF q.started_ago_ms IS NOT NULL THEN
-                UPDATE {schema}.runs r SET started_ms = now_ms - q.started_ago_ms
-                    WHERE r.job = q.job AND r.slot = q.slot AND r.attempt = q.attempt AND r.started_ms IS NULL;
-            END IF;
+    {begin}
+    FOR i IN 1 .. cardinality(p_job) LOOP
+        item := i;
+        -- An instant before a wait for the row only makes the lease shorter, and its runner counts from earlier still.
+        UPDATE {schema}.jobs t SET live_lease_until_ms = {now} + p_lease_ms[i]
+            WHERE t.job = p_job[i] AND t.live_slot = p_slot[i] AND t.live_attempt = p_attempt[i]
+                AND t.live_token = p_token[i]
+            RETURNING t.high INTO top;
+        held := FOUND;
+        now_ms := {now};
+        IF NOT held THEN
+            SELECT t.high INTO top FROM {schema}.jobs t WHERE t.job = p_job[i];
+        ELSIF p_started_ago_ms[i] IS NOT NULL THEN
+            UPDATE {schema}.runs r SET started_ms = now_ms - p_started_ago_ms[i]
+                WHERE r.job = p_job[i] AND r.slot = p_slot[i] AND r.attempt = p_attempt[i] AND r.started_ms IS NULL;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -43,41 +33,29 @@ CREATE FUNCTION {schema}.finish_v1(
     p_job text[], p_slot bigint[], p_attempt bigint[], p_token text[], p_status text[], p_reason text[], p_error text[],
     p_started_ago_ms bigint[], p_lock_ms bigint
 ) RETURNS TABLE (item bigint, accepted boolean, now_ms bigint, top bigint) LANGUAGE plpgsql AS $function$
-DECLARE
-    q record;
-    j {schema}.jobs%ROWTYPE;
-    locked boolean;
 BEGIN
-    PERFORM {schema}.begin_v1(p_lock_ms);
-    FOR q IN
-        SELECT * FROM unnest(p_job, p_slot, p_attempt, p_token, p_status, p_reason, p_error, p_started_ago_ms)
-            WITH ORDINALITY AS u(job, slot, attempt, token, status, reason, error, started_ago_ms, item)
-            ORDER BY u.job COLLATE "C", u.slot, u.item
-    LOOP
-        item := q.item;
-        FOREACH locked IN ARRAY ARRAY[false, true] LOOP
-            IF locked THEN
-                SELECT * INTO j FROM {schema}.jobs t WHERE t.job = q.job FOR NO KEY UPDATE;
-            ELSE
-                SELECT * INTO j FROM {schema}.jobs t WHERE t.job = q.job;
-            END IF;
-            now_ms := {schema}.now_v1();
-            top := j.high;
-            accepted := coalesce(j.live_slot = q.slot AND j.live_attempt = q.attempt AND j.live_token = q.token, false);
-            EXIT WHEN NOT accepted;
-        END LOOP;
-        IF accepted THEN
-            UPDATE {schema}.jobs t SET
+    {begin}
+    FOR i IN 1 .. cardinality(p_job) LOOP
+        item := i;
+        UPDATE {schema}.jobs t SET
                 live_slot = NULL, live_attempt = NULL, live_token = NULL, live_instance_id = NULL,
                 live_lease_until_ms = NULL, live_crashes = NULL, live_previous_high = NULL
-                WHERE t.job = q.job;
-            PERFORM {schema}.close_v1(
-                q.job, q.slot, q.attempt, q.status, q.reason, q.error, now_ms - q.started_ago_ms, now_ms);
-            PERFORM pg_notify('{channel}', q.job);
+            WHERE t.job = p_job[i] AND t.live_slot = p_slot[i] AND t.live_attempt = p_attempt[i]
+                AND t.live_token = p_token[i]
+            RETURNING t.high INTO top;
+        accepted := FOUND;
+        now_ms := {now};
+        IF accepted THEN
+            UPDATE {schema}.runs r SET
+                status = p_status[i], reason = p_reason[i], error = p_error[i], finished_ms = now_ms,
+                started_ms = coalesce(r.started_ms, now_ms - p_started_ago_ms[i])
+                WHERE r.job = p_job[i] AND r.slot = p_slot[i] AND r.attempt = p_attempt[i] AND r.status = 'running';
+            PERFORM pg_notify('{channel}', p_job[i]);
         ELSE
+            SELECT t.high INTO top FROM {schema}.jobs t WHERE t.job = p_job[i];
             accepted := EXISTS (
                 SELECT FROM {schema}.runs r
-                WHERE r.job = q.job AND r.slot = q.slot AND r.attempt = q.attempt AND r.token = q.token
+                WHERE r.job = p_job[i] AND r.slot = p_slot[i] AND r.attempt = p_attempt[i] AND r.token = p_token[i]
                     AND r.status IN ('success', 'failed'));
         END IF;
         RETURN NEXT;
@@ -90,45 +68,33 @@ CREATE FUNCTION {schema}.release_v1(
     p_job text[], p_slot bigint[], p_attempt bigint[], p_token text[], p_takeover boolean[], p_started_ago_ms bigint[],
     p_lock_ms bigint
 ) RETURNS TABLE (item bigint, accepted boolean, now_ms bigint, top bigint) LANGUAGE plpgsql AS $function$
-DECLARE
-    q record;
-    j {schema}.jobs%ROWTYPE;
-    locked boolean;
 BEGIN
-    PERFORM {schema}.begin_v1(p_lock_ms);
-    FOR q IN
-        SELECT * FROM unnest(p_job, p_slot, p_attempt, p_token, p_takeover, p_started_ago_ms)
-            WITH ORDINALITY AS u(job, slot, attempt, token, takeover, started_ago_ms, item)
-            ORDER BY u.job COLLATE "C", u.slot, u.item
-    LOOP
-        item := q.item;
-        FOREACH locked IN ARRAY ARRAY[false, true] LOOP
-            IF locked THEN
-                SELECT * INTO j FROM {schema}.jobs t WHERE t.job = q.job FOR NO KEY UPDATE;
-            ELSE
-                SELECT * INTO j FROM {schema}.jobs t WHERE t.job = q.job;
-            END IF;
-            now_ms := {schema}.now_v1();
-            top := j.high;
-            accepted := coalesce(j.live_slot = q.slot AND j.live_attempt = q.attempt AND j.live_token = q.token, false);
-            EXIT WHEN NOT accepted;
-        END LOOP;
-        IF accepted AND q.takeover THEN
-            UPDATE {schema}.jobs t SET live_token = NULL, live_lease_until_ms = now_ms WHERE t.job = q.job;
-        ELSIF accepted THEN
-            UPDATE {schema}.jobs t SET
-                live_slot = NULL, live_attempt = NULL, live_token = NULL, live_instance_id = NULL,
-                live_lease_until_ms = NULL, live_crashes = NULL, live_previous_high = NULL
-                WHERE t.job = q.job;
-        END IF;
+    {begin}
+    FOR i IN 1 .. cardinality(p_job) LOOP
+        item := i;
+        UPDATE {schema}.jobs t SET live_token = NULL, live_lease_until_ms = {now}
+            WHERE t.job = p_job[i] AND t.live_slot = p_slot[i] AND t.live_attempt = p_attempt[i]
+                AND t.live_token = p_token[i]
+            RETURNING t.high INTO top;
+        accepted := FOUND;
+        now_ms := {now};
         IF accepted THEN
-            PERFORM {schema}.close_v1(
-                q.job, q.slot, q.attempt, 'interrupted', 'handed_over', NULL, now_ms - q.started_ago_ms, now_ms);
-            PERFORM pg_notify('{channel}', q.job);
+            IF NOT p_takeover[i] THEN
+                UPDATE {schema}.jobs t SET
+                    live_slot = NULL, live_attempt = NULL, live_token = NULL, live_instance_id = NULL,
+                live_lease_until_ms = NULL, live_crashes = NULL, live_previous_high = NULL
+                    WHERE t.job = p_job[i];
+            END IF;
+            UPDATE {schema}.runs r SET
+                status = 'interrupted', reason = 'handed_over', finished_ms = now_ms,
+                started_ms = coalesce(r.started_ms, now_ms - p_started_ago_ms[i])
+                WHERE r.job = p_job[i] AND r.slot = p_slot[i] AND r.attempt = p_attempt[i] AND r.status = 'running';
+            PERFORM pg_notify('{channel}', p_job[i]);
         ELSE
+            SELECT t.high INTO top FROM {schema}.jobs t WHERE t.job = p_job[i];
             accepted := EXISTS (
                 SELECT FROM {schema}.runs r
-                WHERE r.job = q.job AND r.slot = q.slot AND r.attempt = q.attempt AND r.token = q.token
+                WHERE r.job = p_job[i] AND r.slot = p_slot[i] AND r.attempt = p_attempt[i] AND r.token = p_token[i]
                     AND r.status = 'interrupted' AND r.reason = 'handed_over');
         END IF;
         RETURN NEXT;

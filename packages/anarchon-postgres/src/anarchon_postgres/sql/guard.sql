@@ -1,19 +1,14 @@
--- Begin a batch: refuse what would make it wrong, and bound its waits for locks.
--- Under a stricter isolation a row that somebody else has changed is an error instead of an answer.
-CREATE FUNCTION {schema}.begin_v1(p_lock_ms bigint) RETURNS void LANGUAGE plpgsql AS $function$
+-- Refuse what would make a batch wrong: under a stricter isolation, a row that somebody else has changed is an error.
+CREATE FUNCTION {schema}.refuse_v1() RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'anarchon needs READ COMMITTED, this transaction is %', upper(current_setting('transaction_isolation'))
-            USING ERRCODE = 'AN001';
-    END IF;
-    -- Ends with the transaction, so that nothing of it is left on a connection that others share.
-    PERFORM set_config('lock_timeout', p_lock_ms::text, true);
+    RAISE EXCEPTION 'anarchon needs READ COMMITTED, this transaction is %', upper(current_setting('transaction_isolation'))
+        USING ERRCODE = 'AN001';
 END
 $function$;
 
 -- The store's clock in whole milliseconds; it goes on while a statement runs.
 CREATE FUNCTION {schema}.now_v1() RETURNS bigint LANGUAGE sql VOLATILE AS $function$
-    SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
+    SELECT {now}
 $function$;
 
 -- Forget the records of a job behind the newest p_keep, but none that is running.
@@ -38,17 +33,4 @@ CREATE FUNCTION {schema}.sweep_v1(p_before_ms bigint) RETURNS void LANGUAGE sql 
         SELECT r.ctid FROM {schema}.runs r
         WHERE r.slot < p_before_ms AND r.finished_ms < p_before_ms
         ORDER BY r.slot LIMIT 500 FOR UPDATE SKIP LOCKED))
-$function$;
-
--- Close the record of an attempt that is running; one that has ended already stays as it is.
-CREATE FUNCTION {schema}.close_v1(
-    p_job text, p_slot bigint, p_attempt bigint, p_status text, p_reason text, p_error text,
-    p_started_ms bigint, p_now_ms bigint
-) RETURNS void LANGUAGE plpgsql AS $function$
-BEGIN
-    UPDATE {schema}.runs r
-        SET status = p_status, reason = p_reason, error = p_error,
-            started_ms = coalesce(r.started_ms, p_started_ms), finished_ms = p_now_ms
-        WHERE r.job = p_job AND r.slot = p_slot AND r.attempt = p_attempt AND r.status = 'running';
-END
 $function$;
