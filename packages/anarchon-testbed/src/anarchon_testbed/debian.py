@@ -189,6 +189,7 @@ def _configure(package: DebianPackage, work: Path) -> Path:
         "Acquire::https::Timeout": "30",
         "APT::Install-Recommends": "false",
         "APT::Sandbox::User": "",
+        "APT::Update::Error-Mode": "any",  # Else a list that could not be had is no error.
         "Dir::Cache": str(work),
         "Dir::Etc::main": "/dev/null",
         "Dir::Etc::parts": str(work / "empty"),

