@@ -26,6 +26,7 @@ from anarchon.errors import RequestError
 from anarchon.records import Reason, RunRecord, Status, datetime_of, storable_error
 
 __all__ = [
+    "Told",
     "claim_answer",
     "claim_fields",
     "close_answer",
@@ -110,7 +111,7 @@ def release_fields(request: ReleaseRequest) -> list[str]:
     ]
 
 
-def claim_answer(request: ClaimRequest, told: Told, now_ms: int) -> ClaimAnswer:  # noqa: ARG001 - one signature for all
+def claim_answer(_request: ClaimRequest, told: Told, now_ms: int) -> ClaimAnswer:
     """
     Read the answer to a claim of the lease strategy.
     """
@@ -127,7 +128,7 @@ def claim_answer(request: ClaimRequest, told: Told, now_ms: int) -> ClaimAnswer:
     )
 
 
-def only_claim_answer(request: ClaimRequest, told: Told, now_ms: int) -> ClaimAnswer:  # noqa: ARG001 - one signature for all
+def only_claim_answer(_request: ClaimRequest, told: Told, now_ms: int) -> ClaimAnswer:
     """
     Read the answer to a claim where there are no leases.
     """
@@ -161,7 +162,7 @@ def register_answer(
     )
 
 
-def renew_answer(request: RenewRequest, told: Told, now_ms: int) -> RenewAnswer:  # noqa: ARG001 - one signature for all
+def renew_answer(_request: RenewRequest, told: Told, now_ms: int) -> RenewAnswer:
     """
     Read the answer to a renewal.
     """
@@ -169,7 +170,7 @@ def renew_answer(request: RenewRequest, told: Told, now_ms: int) -> RenewAnswer:
 
 
 def close_answer(
-    request: FinishRequest | ReleaseRequest,  # noqa: ARG001 - one signature for all
+    _request: FinishRequest | ReleaseRequest,
     told: Told,
     now_ms: int,
 ) -> CloseAnswer:

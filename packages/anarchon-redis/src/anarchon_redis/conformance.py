@@ -26,6 +26,7 @@ __all__ = [
     "lease",
     "opener_for",
     "script",
+    "server_url",
     "stream_id",
     "valkey_lease",
     "valkey_script",

@@ -16,7 +16,7 @@ from anarchon.errors import StoreRefusedError, StoreUnavailableError
 from anarchon_redis.bounds import Bounds
 from anarchon_redis.keys import Keys
 
-__all__ = ["Hints"]
+__all__ = ["Hints", "Run"]
 
 _RETRY_S = 1.0
 
