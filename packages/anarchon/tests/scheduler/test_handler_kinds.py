@@ -464,9 +464,6 @@ async def test_timeout_and_task_group_inside_a_handler_work_as_elsewhere(world: 
             await asyncio.wait_for(world.pass_ms(60_000), 0.5)
         results = await asyncio.gather(failing(), world.pass_ms(1), return_exceptions=True)
         assert isinstance(results[0], ValueError)
-        cleared = asyncio.current_task()
-        assert cleared is not None
-        assert 0 == cleared.cancelling()
         world.note(ctx)
 
     async def failing() -> None:

@@ -276,6 +276,36 @@ def test_nothing_is_started_before_start() -> None:
     assert before == threading.active_count()
 
 
+@pytest.mark.parametrize("backend", ["MemoryBackend", "MemoryClaimBackend"])
+def test_loop_that_ends_without_a_stop_ends_all_the_same(backend: str) -> None:
+    """
+    The program raised, or forgot to stop: its handlers are cancelled, and nobody waits for the store.
+    """
+    program = Program(
+        f"""
+        scheduler.use({backend}())
+
+        async def main():
+            begun = asyncio.Event()
+
+            @scheduler.every("job", "100ms")
+            async def job():
+                begun.set()
+                await asyncio.Event().wait()
+
+            await scheduler.start()
+            await begun.wait()
+
+        asyncio.run(main())
+        say("end")
+        """
+    )
+    status, said = program.end()
+
+    assert 0 == status
+    assert ["end"] == said[-1]
+
+
 def test_process_ends_although_a_handlers_thread_never_does() -> None:
     """
     The pool's threads are daemons: a plain function that hangs does not keep the process alive.

@@ -295,8 +295,8 @@ class Engine:
                 runner.begin(job, now_ms)
         self._log_upcoming(now_ms)
         self._claims_task = self._tasks.keep(self._runner.pump.work, "claims")
-        for pump in self._ledger.pumps:
-            _ = self._tasks.keep(pump.work, "closings")
+        for work in self._ledger.works:
+            _ = self._tasks.keep(work, "closings")
         if isinstance(self._runner, LeaseRunner) and self._backend.capabilities.hints:
             _ = self._tasks.keep(self._runner.listen, "hints")
 

@@ -5,10 +5,10 @@ Have outcomes recorded: finishes and releases in batches, asked until they are a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from anarchon.backend import Backend, CloseAnswer, FinishRequest, LeaseBackend, ReleaseRequest
 from anarchon.clock import Clock
@@ -23,6 +23,8 @@ from anarchon.scheduler.store_line import Backoff, StoreHealth, call_store
 __all__ = ["ClaimOnlyLedger", "LeaseLedger"]
 
 RequestT = TypeVar("RequestT", FinishRequest, ReleaseRequest)
+
+_Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 _RETRY_S = 1.0
 
@@ -64,11 +66,27 @@ class _Closings(Generic[RequestT]):
             backoff=Backoff(random),
             after=claims,
         )
+        self._over = False
+
+    async def work(self) -> None:
+        """
+        Send batches until cancelled: by stop(), or by a loop that ends without one.
+
+        After that nobody waits here for an answer that cannot come.
+        """
+        try:
+            await self.pump.work()
+        except asyncio.CancelledError:
+            self._over = True
+            self.give_up()
+            raise
 
     async def ask(self, request: RequestT) -> CloseAnswer | BackendError | None:
         """
         Send *request* until it is answered, or given up.
         """
+        if self._over:
+            return None
         entry = _Entry(request, asyncio.get_running_loop().create_future())
         self._waiting[entry] = None
         self.pump.put(entry)
@@ -124,11 +142,11 @@ class _Ledger:
         )
 
     @property
-    def pumps(self) -> list[Pump[Any, Any]]:
+    def works(self) -> list[_Work]:
         """
         What has to be kept working.
         """
-        return [self._finishes.pump]
+        return [self._finishes.work]
 
     def give_up(self) -> None:
         """
@@ -216,11 +234,11 @@ class LeaseLedger(_Ledger):
         )
 
     @property
-    def pumps(self) -> list[Pump[Any, Any]]:
+    def works(self) -> list[_Work]:
         """
         What has to be kept working.
         """
-        return [self._finishes.pump, self._releases.pump]
+        return [self._finishes.work, self._releases.work]
 
     async def record(self, run: ActiveRun, verdict: Verdict) -> CloseAnswer | BackendError | None:
         """
