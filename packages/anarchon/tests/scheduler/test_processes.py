@@ -267,13 +267,21 @@ def test_processes_forked_after_import_share_no_ids_tokens_or_random_numbers() -
 
 def test_nothing_is_started_before_start() -> None:
     """
-    Importing and defining jobs makes no thread, opens nothing, and draws nothing.
+    Importing and defining jobs makes no thread and opens nothing.
     """
-    before = threading.active_count()
-    scheduler = Scheduler("memory:")
-    scheduler.every("job", "1s", lambda: None)
+    program = Program(
+        """
+        scheduler.every("job", "1s", lambda: None)
+        say("threads", threading.active_count(), len(os.listdir("/dev/fd")))
+        Scheduler("memory:").cron("job", "* * * * *", lambda: None)
+        say("threads", threading.active_count(), len(os.listdir("/dev/fd")))
+        """
+    )
+    status, (before, after) = program.end()
 
-    assert before == threading.active_count()
+    assert 0 == status
+    assert before == after
+    assert 1 == before[1]
 
 
 @pytest.mark.parametrize("backend", ["MemoryBackend", "MemoryClaimBackend"])
