@@ -5,26 +5,79 @@ A user's program, which is only type-checked and never run: every public shape h
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, ClassVar, Self, assert_type
 
 from anarchon import (
+    PROTOCOL_VERSION,
     AnarchonError,
+    AnswerReason,
     Backend,
+    BackendError,
+    BackendStateError,
+    Capabilities,
+    ClaimAnswer,
+    ClaimRequest,
+    Clock,
+    CloseAnswer,
     Cron,
+    DefinitionError,
+    DuplicateJobError,
     Every,
+    FinishRequest,
     HandOver,
+    InternalError,
+    InvalidDurationError,
+    InvalidJobError,
+    InvalidOptionError,
+    InvalidScheduleError,
+    Job,
     Jobs,
     LeaseBackend,
+    LeaseLostError,
     MemoryBackend,
     MemoryClaimBackend,
+    MemoryStore,
     Once,
+    ProtocolVersionError,
+    Reach,
+    Reason,
+    RegisterAnswer,
+    RegisterRequest,
+    ReleaseRequest,
+    RenewAnswer,
+    RenewRequest,
+    RequestError,
+    Retention,
     RunContext,
     RunRecord,
+    Runtime,
+    RunView,
+    Schedule,
     Scheduler,
+    SchedulerStateError,
+    ServerTooOldError,
     Status,
+    StoreRefusedError,
+    StoreUnavailableError,
+    SystemClock,
+    UnknownBackendError,
+    UnsupportedByBackendError,
+    Verdict,
+    __version__,
     backend_from_url,
+)
+from anarchon.events import (
+    BlockEvent,
+    ClockEvent,
+    ErrorEvent,
+    Event,
+    FinishEvent,
+    MissEvent,
+    SkipEvent,
+    TakeoverEvent,
 )
 from anarchon_sqlite import SqliteBackend
 
@@ -125,6 +178,63 @@ def context(ctx: RunContext) -> None:
     assert_type(ctx.deadline, datetime | None)
     assert_type(ctx.stopping.is_set(), bool)
     assert_type(ctx.lost.wait_blocking(1.0), bool)
+    assert_type(ctx.state, Any)
+
+
+async def drains(ctx: RunContext) -> None:
+    await ctx.stopping.wait()
+    try:
+        ctx.check()
+    except LeaseLostError:
+        raise HandOver from None
+
+
+# Callbacks are plain functions of the event's own type; on() is a call and a decorator.
+
+
+@scheduler.on("finish")
+def finished(event: FinishEvent) -> None:
+    assert_type(event.status, Status)
+    assert_type(event.reason, Reason | None)
+    assert_type(event.duration_ms, int)
+
+
+def anything(event: Event) -> str:
+    return event.type
+
+
+def missed(event: MissEvent) -> int:
+    return event.count if not event.at_least else event.last_slot - event.first_slot
+
+
+def blocked(event: BlockEvent) -> str:
+    return event.job or event.instance
+
+
+def clock(event: ClockEvent) -> int:
+    return event.step_ms
+
+
+def troubled(event: ErrorEvent) -> BaseException | None:
+    return event.error
+
+
+def skipped(event: SkipEvent) -> bool:
+    return event.reason == "overlap"
+
+
+def taken(event: TakeoverEvent) -> tuple[str, int]:
+    return event.from_instance, event.attempt
+
+
+scheduler.on("start", anything)
+scheduler.on("miss", missed)
+scheduler.on("block", blocked)
+scheduler.on("clock", clock)
+scheduler.on("error", troubled)
+scheduler.on("skip", skipped)
+scheduler.on("takeover", taken)
+finished_still: object = finished
 
 
 # Schedules are functions of an instant.
@@ -134,12 +244,143 @@ assert_type(Cron("0 8 * * *").last_slot(0), int | None)
 assert_type(Once(datetime(2027, 1, 1, tzinfo=UTC)).next_slot(0), int | None)
 
 
+# So is a schedule of one's own: anything with the two questions.
+
+
+class FullMoon:
+    def next_slot(self, after_ms: int) -> int | None:
+        return after_ms + 2_551_442_877
+
+    def last_slot(self, at_ms: int) -> int | None:
+        return None
+
+
+own_schedule: Schedule = FullMoon()
+scheduler.job("moon", FullMoon(), report)
+
+
+# The seam to the machine can be replaced, as a whole or the clock alone.
+
+
+class StandingClock:
+    def wall_ms(self) -> int:
+        return 0
+
+    def suspend_ms(self) -> int:
+        return 0
+
+
+standing: Clock = StandingClock()
+real: Clock = SystemClock()
+simulated = Scheduler(
+    MemoryBackend(MemoryStore(clock=standing, retention=Retention(records_per_job=10))),
+    clock=standing,
+    runtime=Runtime(token=lambda: "t", make_random=lambda: random.Random(1)),
+)
+
+
 # A backend is whatever has the methods; ours are such.
 
 claim_only: Backend = MemoryClaimBackend()
 with_leases: LeaseBackend = MemoryBackend()
 on_disk: LeaseBackend = SqliteBackend("jobs.db")
 found: Backend = backend_from_url("memory:")
+
+
+class TheirBackend:
+    """
+    A third party's: it inherits from nothing.
+    """
+
+    protocol_version: ClassVar[int] = PROTOCOL_VERSION
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(leases=True, reach=Reach.NETWORK)
+
+    @property
+    def service(self) -> str:
+        return "theirs"
+
+    def clone(self) -> Self:
+        return self
+
+    async def open(self, *, timeout_ms: int) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def time(self, *, timeout_ms: int) -> int | None:
+        return None
+
+    async def claim(
+        self, requests: Sequence[ClaimRequest], *, timeout_ms: int
+    ) -> Sequence[ClaimAnswer | BackendError]:
+        run = RunView(slot=1, attempt=1, remaining_ms=0, instance_id="other")
+        return [
+            ClaimAnswer(verdict=Verdict.RUNNING, reason=AnswerReason.ENDED, run=run)
+            for _ in requests
+        ]
+
+    async def finish(
+        self, requests: Sequence[FinishRequest], *, timeout_ms: int
+    ) -> Sequence[CloseAnswer | BackendError]:
+        return [RequestError(request.job) for request in requests]
+
+    async def history(self, job: str | None, *, limit: int, timeout_ms: int) -> Sequence[RunRecord]:
+        return []
+
+    async def register(
+        self, requests: Sequence[RegisterRequest], *, timeout_ms: int
+    ) -> Sequence[RegisterAnswer | BackendError]:
+        return [RegisterAnswer(new=True, store_now_ms=0) for _ in requests]
+
+    async def renew(
+        self, requests: Sequence[RenewRequest], *, timeout_ms: int
+    ) -> Sequence[RenewAnswer | BackendError]:
+        return [RenewAnswer(held=True, store_now_ms=0) for _ in requests]
+
+    async def release(
+        self, requests: Sequence[ReleaseRequest], *, timeout_ms: int
+    ) -> Sequence[CloseAnswer | BackendError]:
+        return [CloseAnswer(accepted=True) for _ in requests]
+
+    async def next_hint(
+        self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
+    ) -> frozenset[str]:
+        return frozenset()
+
+
+theirs: LeaseBackend = TheirBackend()
+on_theirs = Scheduler(TheirBackend())
+
+
+# Every error is an AnarchonError, in the family that says whose it is.
+
+definition_errors: tuple[type[DefinitionError], ...] = (
+    DuplicateJobError,
+    InvalidDurationError,
+    InvalidJobError,
+    InvalidOptionError,
+    InvalidScheduleError,
+    UnknownBackendError,
+    UnsupportedByBackendError,
+)
+backend_errors: tuple[type[BackendError], ...] = (
+    BackendStateError,
+    ProtocolVersionError,
+    RequestError,
+    ServerTooOldError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
+all_errors: tuple[type[AnarchonError], ...] = (
+    *definition_errors,
+    *backend_errors,
+    HandOver,
+    InternalError,
+    LeaseLostError,
+    SchedulerStateError,
+)
 
 
 async def lifespan() -> None:
@@ -156,6 +397,8 @@ async def lifespan() -> None:
     except AnarchonError:
         await scheduler.stop()
     assert_type(scheduler.instance_id, str)
+    assert_type(scheduler.jobs, tuple[Job, ...])
+    assert_type(__version__, str)
     scheduler.use("sqlite:///other.db")
 
 
