@@ -13,9 +13,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import anarchon_testbed as testbed
 import pytest
 
+import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest
 from anarchon_postgres import PostgresBackend
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 
-import anarchon_testbed as testbed
 import pytest
 
+import anarchon_testbed as testbed
 from anarchon.backend import (
     ClaimAnswer,
     ClaimRequest,
@@ -52,7 +52,7 @@ def tell(process: subprocess.Popen[str], text: str = "") -> None:
 
 
 def race(
-    started: Started, opened: Opened, dsn: str, schema: str, jobs: int, slots: int
+    started: Started, opened: Opened, dsn: str, schema: str, *, jobs: int, slots: int
 ) -> list[Sequence[int]]:
     """
     Let 4 processes with 4 connections each race for all slots of all jobs; return what each won.

@@ -1,13 +1,14 @@
 """
-Race for runs: `race.py DSN SCHEMA NAME JOBS SLOTS TASKS` prints the numbers of those that it won; each slot has jobs of its own.
+Race for runs: `race.py DSN SCHEMA NAME JOBS SLOTS TASKS` prints the numbers of those that it won.
 
-It says "ready", and begins when it is sent the first slot.
+Each slot has jobs of its own, so that none is skipped. It says "ready", and begins when it is sent the first slot.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 import sys
 
@@ -16,7 +17,7 @@ from anarchon.records import Status
 from anarchon_postgres import PostgresBackend
 
 
-async def main(dsn: str, schema: str, name: str, jobs: int, slots: int, tasks: int) -> list[int]:
+async def main(dsn: str, schema: str, name: str, *, jobs: int, slots: int, tasks: int) -> list[int]:
     """
     Claim every run from every task, each on a connection of its own, in batches of different lengths.
     """
@@ -72,4 +73,8 @@ async def main(dsn: str, schema: str, name: str, jobs: int, slots: int, tasks: i
     return won
 
 
-sys.stdout.write(json.dumps(asyncio.run(main(*sys.argv[1:4], *map(int, sys.argv[4:])))))
+logging.getLogger("anarchon").setLevel(
+    logging.ERROR
+)  # That hints are off behind a pooler is known.
+JOBS, SLOTS, TASKS = map(int, sys.argv[4:])
+sys.stdout.write(json.dumps(asyncio.run(main(*sys.argv[1:4], jobs=JOBS, slots=SLOTS, tasks=TASKS))))
