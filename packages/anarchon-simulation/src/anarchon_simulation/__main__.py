@@ -46,9 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sweep(first: int, count: int, order: str, processes: int | None) -> int:
     began_s = told_s = time.monotonic()
     total = Sweep()
+    told = 0
     for total in sweep(
         range(first, first + count), order="task" if order == "task" else "fifo", processes=processes
     ):
+        for failure in total.failures[told:]:
+            _say(f"seed {failure.seed}: {failure.broken[0]}")
+        told = len(total.failures)
         if time.monotonic() - told_s > _TELL_EVERY_S:
             told_s = time.monotonic()
             _say(f"{total.seeds} seeds, {total.failed} failed, {told_s - began_s:.0f} s")

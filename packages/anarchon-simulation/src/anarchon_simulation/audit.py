@@ -8,6 +8,7 @@ from what handlers did, and it compares them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +85,7 @@ class Audit:
         now_us: Tells the true time.
     """
 
-    def __init__(self, store: SimulatedStore, trace: Trace, now_us: Any) -> None:
+    def __init__(self, store: SimulatedStore, trace: Trace, now_us: Callable[[], int]) -> None:
         self._store = store
         self._trace = trace
         self._now_us = now_us
@@ -92,6 +93,7 @@ class Audit:
         self.rows: Counter[str] = Counter()
         self.claims: Counter[str] = Counter()
         self.broken: list[str] = []
+        self.claim_checks: list[Callable[[ClaimRequest, str], None]] = []
         self._owners: dict[str, tuple[str, int, int]] = {}
         self._newest_store_ms = store.time()
         store.observers.append(self)
@@ -130,6 +132,8 @@ class Audit:
         books = self.books(request.job)
         if isinstance(request, ClaimRequest):
             self.claims[sender] += 1
+            for look in self.claim_checks:
+                look(request, sender)
         if isinstance(request, ClaimRequest) and isinstance(answer, ClaimAnswer):
             self._note_claim(request, answer, sender)
             self._claim(books, request, answer, lease_now_ms)
@@ -245,6 +249,7 @@ class Audit:
             books.live = None
         elif request.takeover:
             books.released = True
+            books.lease_until_ms = self._store.clock.suspend_ms()
         else:
             books.live = None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from anarchon.backend import ClaimRequest
 from anarchon.events import Event
 from anarchon.scheduler import Scheduler
 from anarchon_simulation.audit import Audit
@@ -26,6 +27,7 @@ from anarchon_simulation.faults import (
     StepClock,
     StepStore,
     Stop,
+    Stray,
     Suspend,
 )
 from anarchon_simulation.instance import Instance
@@ -34,12 +36,14 @@ from anarchon_simulation.network import Network
 from anarchon_simulation.plan import InstancePlan, Plan
 from anarchon_simulation.process import Process, State
 from anarchon_simulation.store import SimulatedStore
+from anarchon_simulation.strays import send_strays
 from anarchon_simulation.trace import Trace
 
 __all__ = ["Build", "Cluster"]
 
 Build = Callable[["Process", SimulatedBackend], Scheduler]
 
+_EARLY_MS = 500
 _EXIT_MS_MAX = 5_000
 _RENEWALS_LOOP = "anarchon-renewals"
 
@@ -88,6 +92,7 @@ class Cluster:
             fired=self.fired,
         )
         self.processes: list[Process] = []
+        self.audit.claim_checks.append(self._asked_in_time)
         self._build = build
         self._heard = heard
         self._plans = {instance.name: instance for instance in plan.instances}
@@ -190,6 +195,9 @@ class Cluster:
             case Cut():
                 self._note(fault.instance, _words(fault))
                 self.network.suffer(fault)
+            case Stray():
+                self._note("store", _words(fault))
+                send_strays(self.store, fault.job)
             case StepStore():
                 self._note("store", _words(fault))
                 self.store.clock.step(fault.by_ms)
@@ -227,6 +235,7 @@ class Cluster:
                         loop.lane.hold()
                         self._later(fault.duration_ms, process, loop.lane.release)
             case StepClock():
+                process.stepped = True
                 instance.clock.step(fault.by_ms)
 
     def _replace(self, process: Process, fault: Stop) -> None:
@@ -257,6 +266,22 @@ class Cluster:
         process.held_until_us = max(
             process.held_until_us, self.kernel.now_us + duration_ms * 1_000
         )
+
+    def _asked_in_time(self, request: ClaimRequest, sender: str) -> None:
+        """
+        Nobody asks for a slot before it is due by its own clock, unless that one is behind.
+        """
+        process = self.process(sender)
+        if process is None or request.attempt > 1 or process.stepped:
+            return
+        wall_ms = process.instance.clock.wall_ms()
+        on_time = wall_ms > self.store.time() - _EARLY_MS
+        if on_time and request.slot > wall_ms + _EARLY_MS and "StepStore" not in self.fired:
+            self.audit.breaks(
+                f"{sender} asked for {request.job} {request.slot} {request.slot - wall_ms} ms"
+                " before its slot",
+                request.job,
+            )
 
     # What is heard.
 

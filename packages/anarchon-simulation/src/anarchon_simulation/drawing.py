@@ -19,6 +19,7 @@ from anarchon_simulation.faults import (
     StepClock,
     StepStore,
     Stop,
+    Stray,
     Suspend,
 )
 from anarchon_simulation.lanes import Order
@@ -31,7 +32,7 @@ _OFFSET_MS_MAX = 600_000
 # A store that is ahead of every instance by minutes has no slot due for minutes: nothing to see.
 _AHEAD_MS_MAX = 5_000
 _DRIFT_PPM_MAX = 10_000
-_GAPS_MS = (1_000, 2_000, 3_000, 5_000, 7_000, 10_000)
+_GAPS_MS = (1_000, 2_000, 3_000, 5_000, 7_000, 10_000, 30_000)
 
 
 def draw_plan(seed: int, *, order: Order = "fifo") -> Plan:
@@ -46,7 +47,7 @@ def draw_plan(seed: int, *, order: Order = "fifo") -> Plan:
         *(_draw_job(dice, number, leases=store.leases) for number in range(dice.randint(2, 4))),
     )
     names = [instance.name for instance in instances]
-    faults = [_draw_fault(dice, names) for _ in range(dice.randint(0, 12))]
+    faults = [fault for _ in range(dice.randint(0, 10)) for fault in _draw_faults(dice, names)]
     return Plan(
         seed=seed,
         order=order,
@@ -77,7 +78,7 @@ def _draw_instance(dice: Random, number: int) -> InstancePlan:
         starts_ms=dice.choice((0, 0, dice.randint(0, 20_000))),
         offset_ms=0 if number == 0 else dice.choice((0, far_ms, dice.randint(-700, 700))),
         drift_ppm=dice.choice((0, dice.randint(-_DRIFT_PPM_MAX, _DRIFT_PPM_MAX))),
-        threads_max=dice.choice((1, 2, 64)),
+        threads_max=dice.choice((1, 1, 64)),
     )
 
 
@@ -110,6 +111,20 @@ def _draw_work(dice: Random) -> tuple[int, int]:
     return dice.choice(((0, 0), (0, 500), (500, 3_000), (2_000, 15_000)))
 
 
+def _draw_faults(dice: Random, names: list[str]) -> list[Fault]:
+    """
+    Draw a fault, or two that are worse together: a line that is slow first, and cut soon after.
+    """
+    if dice.random() < 0.85:
+        return [_draw_fault(dice, names)]
+    at_ms, name = dice.randint(1_000, _FAULTS_UNTIL_MS - 20_000), dice.choice(names)
+    slow = Slow(at_ms=at_ms, duration_ms=6_000, delay_ms=dice.choice((450, 900)), instance=name)
+    cut = Cut(
+        at_ms=at_ms + dice.randint(500, 5_000), instance=name, duration_ms=dice.randint(4_000, 12_000)
+    )
+    return [slow, cut]
+
+
 def _draw_fault(dice: Random, names: list[str]) -> Fault:
     """
     Draw a fault that is over by the time when faults end.
@@ -118,7 +133,7 @@ def _draw_fault(dice: Random, names: list[str]) -> Fault:
     duration_ms = dice.choice((dice.randint(50, 1_000), dice.randint(1_000, 15_000)))
     name = dice.choice(names)
     restart_ms = dice.choice((None, dice.randint(10, 10_000)))
-    match dice.randrange(14):
+    match dice.randrange(15):
         case 0 | 1:
             return Crash(at_ms=at_ms, instance=name, restart_ms=restart_ms)
         case 2 | 3:
@@ -140,12 +155,16 @@ def _draw_fault(dice: Random, names: list[str]) -> Fault:
             return Outage(at_ms=at_ms, duration_ms=duration_ms, refuses=dice.random() < 0.5)
         case 11:
             lost: Literal["requests", "replies"] = dice.choice(("requests", "replies"))
-            connection: Literal["all", "first", "second"] = dice.choice(("all", "first", "second"))
+            connection: Literal["all", "first", "second"] = dice.choice(
+                ("all", "all", "first", "second")
+            )
             return Cut(
                 at_ms=at_ms, instance=name, duration_ms=duration_ms, lost=lost, connection=connection
             )
         case 12:
             return Slow(at_ms=at_ms, duration_ms=duration_ms, delay_ms=dice.choice((200, 1_000, 4_000)))
+        case 13:
+            return Stray(at_ms=at_ms, job="beat")
         case _:
             return Lossy(
                 at_ms=at_ms,

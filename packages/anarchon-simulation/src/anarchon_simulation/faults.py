@@ -22,6 +22,7 @@ __all__ = [
     "StepClock",
     "StepStore",
     "Stop",
+    "Stray",
     "Suspend",
 ]
 
@@ -139,12 +140,13 @@ class Cut:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slow:
     """
-    Delay every message by up to so much.
+    Delay every message by up to so much; of one instance, or of all (None).
     """
 
     at_ms: int
     duration_ms: int
     delay_ms: int
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +162,16 @@ class Lossy:
     doubled: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stray:
+    """
+    Let requests arrive that nobody could have sent: a run that is not there, a token that never was.
+    """
+
+    at_ms: int
+    job: str
+
+
 Fault: TypeAlias = (
     Crash
     | Stop
@@ -172,4 +184,5 @@ Fault: TypeAlias = (
     | Cut
     | Slow
     | Lossy
+    | Stray
 )

@@ -31,7 +31,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.claims: dict[tuple[str, int], list[Process]] = {}
-        self.skips: set[tuple[str, int]] = set()
+        self.too_late: set[tuple[str, int]] = set()
         self.misses: list[tuple[Process, MissEvent]] = []
 
     def event(self, process: Process, event: object) -> None:
@@ -40,8 +40,8 @@ class Heard:
         """
         if isinstance(event, ClaimEvent) and event.attempt == 1:
             self.claims.setdefault((event.job, event.slot), []).append(process)
-        elif isinstance(event, SkipEvent) and event.reason in ("overlap", "late"):
-            self.skips.add((event.job, event.slot))
+        elif isinstance(event, SkipEvent) and event.reason == "late":
+            self.too_late.add((event.job, event.slot))
         elif isinstance(event, MissEvent):
             self.misses.append((process, event))
 
@@ -87,7 +87,13 @@ def unaccounted(
         records = _records(cluster, job.name)
         if cluster.plan.store.leases:
             yield from _slots(cluster, heard, job, books, records, calm_since_ms, store_ms - grace_ms)
-            yield from _unfinished(job, books, records, store_ms - grace_ms)
+            yield from _unfinished(
+                job,
+                books,
+                records,
+                until_ms=store_ms - grace_ms,
+                overdue_ms=cluster.store.clock.suspend_ms() - books.lease_until_ms - grace_ms,
+            )
         else:
             yield from _claims_only(cluster, job, records, calm_since_ms, store_ms - grace_ms)
     for process in cluster.processes:
@@ -156,6 +162,10 @@ def _slots(
     for slot in _grid(job, first_ms, until_ms):
         if slot in records:
             continue
+        if job.max_lateness_ms is not None and (job.name, slot) in heard.too_late:
+            continue
+        if job.catch_up == "none" and slot <= calm_since_ms and (books.high or 0) < slot:
+            continue  # Nobody was there, and the policy is to begin with the next one.
         if books.high is None or slot > books.high:
             if job.catch_up != "all" or not _works(cluster, books):
                 yield f"{job.name} {slot} was never decided; the newest is {books.high}"
@@ -189,11 +199,18 @@ def _explained(heard: Heard, job: str, slot: int, books: JobBooks) -> bool:
 
 
 def _unfinished(
-    job: JobPlan, books: JobBooks, records: dict[int, list[RunRecord]], until_ms: int
+    job: JobPlan,
+    books: JobBooks,
+    records: dict[int, list[RunRecord]],
+    *,
+    until_ms: int,
+    overdue_ms: int,
 ) -> Iterator[str]:
     """
     A run that was begun is finished, given up, superseded, or still goes on.
     """
+    if overdue_ms > 0 and books.live is not None:
+        yield f"{job.name} {books.live} was let go {overdue_ms} ms ago, and nobody went on with it"
     for slot, attempts in records.items():
         last = attempts[-1]
         numbers = [record.attempt for record in attempts]

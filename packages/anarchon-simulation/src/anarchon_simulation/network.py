@@ -111,27 +111,27 @@ class Network:
         Carry a hint, if nothing is wrong with the line.
         """
         if not self._loses(line, "replies"):
-            self._kernel.after(self._delay_us(), deliver)
+            self._kernel.after(self._delay_us(line), deliver)
 
     def _carry_request(
         self, line: Line, serve: Callable[[], Any], reply: Callable[[Any], None]
     ) -> None:
         if self._loses(line, "requests"):
             return
-        self._kernel.after(self._delay_us(), lambda: self._arrive(line, serve, reply))
+        self._kernel.after(self._delay_us(line), lambda: self._arrive(line, serve, reply))
 
     def _arrive(self, line: Line, serve: Callable[[], Any], reply: Callable[[Any], None]) -> None:
         if self._outages:
             if all(outage.refuses for outage in self._outages):
                 self._fired["outage: refused"] += 1
                 error = StoreUnavailableError("connection refused")
-                self._kernel.after(self._delay_us(), lambda: reply(error))
+                self._kernel.after(self._delay_us(line), lambda: reply(error))
             else:
                 self._fired["outage: silent"] += 1
             return
         answer = serve()
         if not self._loses(line, "replies"):
-            self._kernel.after(self._delay_us(), lambda: reply(answer))
+            self._kernel.after(self._delay_us(line), lambda: reply(answer))
 
     def _loses(self, line: Line, what: str) -> bool:
         for cut in self._cuts:
@@ -150,11 +150,12 @@ class Network:
     def _falls(self, percent: int) -> bool:
         return percent > 0 and self._random.random() * 100 < percent
 
-    def _delay_us(self) -> int:
+    def _delay_us(self, line: Line) -> int:
         most_us = self._most_us
         for slow in self._slow:
-            self._fired["slow"] += 1
-            most_us += slow.delay_ms * 1_000
+            if slow.instance in (None, line.instance):
+                self._fired["slow"] += 1
+                most_us += slow.delay_ms * 1_000
         return self._least_us + int(self._random.random() * (most_us - self._least_us + 1))
 
 

@@ -59,6 +59,7 @@ class Process:
         self.began_us = instance.kernel.now_us
         self.stopped_after_us: int | None = None
         self.held_until_us = -1
+        self.stepped = False
         self._stop: asyncio.Event | None = None
         self._stop_asked = False
         self._build = build
