@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from croniter import croniter  # type: ignore[import-untyped]  # It comes without types.
+
 from anarchon.slots import Cron, Every, Once
 from anarchon.slots.parse import _parse
-from croniter import croniter  # type: ignore[import-untyped]  # It comes without types.
 
 ZONE = "Europe/Berlin"
 EXPRESSIONS = (

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import repository
+
 from anarchon import Reason, RunRecord, Status
 from anarchon.records import datetime_of
 

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from anarchon import RunRecord, backend_from_url
 from evidence import Case, Story, examine, read_marks
 from fleet import DemoError, Fleet, Told, now_ms
 from rich.console import Console
 from rich.table import Table
+
+from anarchon import RunRecord, backend_from_url
 
 NAMES = ("A", "B", "C")
 HEARTBEAT_MS = 1_000

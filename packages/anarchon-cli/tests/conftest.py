@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from anarchon_cli.app import app
 from typer.testing import CliRunner, Result
+
+from anarchon_cli.app import app
 
 Anarchon = Callable[..., Result]
 Written = Callable[[str], str]

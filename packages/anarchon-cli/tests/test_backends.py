@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from anarchon import __version__
 from typer.testing import Result
+
+from anarchon import __version__
 
 Anarchon = Callable[..., Result]
 

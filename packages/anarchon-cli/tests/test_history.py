@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
+
 from anarchon import Backend, ClaimRequest, FinishRequest, MemoryBackend, Reason, Status
 from anarchon_cli.app import StatusName
 from anarchon_cli.history import read_history
 from anarchon_sqlite import SqliteBackend
-from typer.testing import Result
 
 Anarchon = Callable[..., Result]
 

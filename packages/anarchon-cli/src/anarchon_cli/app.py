@@ -189,7 +189,6 @@ def _history(
             msg = "history needs a store: --backend URL, for example --backend sqlite:///jobs.db."
             raise UsageError(msg)
         from anarchon.records import Status  # noqa: PLC0415 - see the module's docstring
-
         from anarchon_cli.history import show_history  # noqa: PLC0415 - the same
 
         wanted = None if status is None else Status(status.value)

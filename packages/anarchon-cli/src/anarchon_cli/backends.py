@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import EntryPoint
 
 from anarchon.registry import installed_backends
-
 from anarchon_cli.screen import print_json_lines, print_table
 
 __all__ = ["InstalledBackend", "describe_backend", "show_backends"]

@@ -12,7 +12,6 @@ from datetime import datetime
 from anarchon.backend import Backend
 from anarchon.records import RunRecord, Status
 from anarchon.registry import backend_from_url
-
 from anarchon_cli.screen import print_json_lines, print_table, utc_time
 
 __all__ = ["json_of", "read_history", "row_of", "show_history"]

@@ -15,7 +15,6 @@ from typing import Any
 
 from anarchon import Scheduler
 from anarchon.errors import AnarchonError
-
 from anarchon_cli.failing import CommandError, UsageError
 
 __all__ = ["load_scheduler"]

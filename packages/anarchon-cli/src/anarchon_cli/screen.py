@@ -11,7 +11,6 @@ from datetime import datetime, timedelta, timezone
 
 from anarchon.records import datetime_of
 from anarchon.slots.zones import check_key, zone
-
 from anarchon_cli.text import printable
 
 __all__ = ["local_time", "print_json_lines", "print_table", "utc_time", "zoned_time"]

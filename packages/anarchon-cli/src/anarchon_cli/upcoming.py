@@ -12,7 +12,6 @@ from anarchon.clock import SystemClock
 from anarchon.records import datetime_of
 from anarchon.slots import Cron, Every, Once, Schedule, describe
 from anarchon.slots.zones import check_key
-
 from anarchon_cli.failing import UsageError
 from anarchon_cli.loading import load_scheduler
 from anarchon_cli.screen import local_time, print_json_lines, print_table, utc_time, zoned_time

@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from anarchon.slots import Cron, Every, Once, Schedule
 
 VECTORS = Path(__file__).parents[4] / "specs" / "vectors" / "slot-vectors.json"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from anarchon.slots import Cron
 
 MsOf = Callable[[str], int]

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots import Cron, Schedule
 

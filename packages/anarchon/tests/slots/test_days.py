@@ -8,11 +8,12 @@ from datetime import date, timedelta
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from anarchon.slots import bits
 from anarchon.slots.parse import parse
 from anarchon.slots.pattern import Pattern
-from hypothesis import given
-from hypothesis import strategies as st
 
 DAY_FIELDS = [
     "* * *",

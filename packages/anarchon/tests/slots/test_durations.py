@@ -8,10 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from anarchon.durations import DURATION_MS_MAX, duration_ms, format_ms
-from anarchon.errors import InvalidDurationError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from anarchon.durations import DURATION_MS_MAX, duration_ms, format_ms
+from anarchon.errors import InvalidDurationError
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from anarchon.errors import InvalidDurationError
-from anarchon.slots import Every
 from hypothesis import given
 from hypothesis import strategies as st
+
+from anarchon.errors import InvalidDurationError
+from anarchon.slots import Every
 
 SLOT_MS_MAX = 253_402_300_799_999
 

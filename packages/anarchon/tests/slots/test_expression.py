@@ -5,6 +5,7 @@ The gate: what may be written in a cron expression, and how what may not is refu
 from __future__ import annotations
 
 import pytest
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots.expression import checked_fields
 

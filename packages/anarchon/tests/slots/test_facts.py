@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots import Cron, Every, Once, Schedule
 from anarchon.slots.facts import (

@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots import Once
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from anarchon.slots import Cron
 
 Matches = Callable[[datetime], bool]

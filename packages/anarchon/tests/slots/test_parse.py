@@ -5,6 +5,7 @@ The parser behind the gate: its expansions are pinned, so that another version c
 from __future__ import annotations
 
 import pytest
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots.bits import values_of
 from anarchon.slots.parse import expanded, parse

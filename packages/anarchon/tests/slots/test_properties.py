@@ -11,14 +11,15 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots import Cron, search
 from anarchon.slots.parse import parse
 from anarchon.slots.pattern import Pattern
 from anarchon.slots.segments import Zone
 from anarchon.slots.zones import zone, zone_keys
-from hypothesis import assume, given, reject
-from hypothesis import strategies as st
 
 KEYS = sorted(zone_keys())
 YEAR_MS = 31_556_952_000

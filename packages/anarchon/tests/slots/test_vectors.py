@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from anarchon.errors import DefinitionError
 from anarchon.slots import Schedule
 from anarchon.slots.facts import count_between

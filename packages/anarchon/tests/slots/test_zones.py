@@ -16,6 +16,7 @@ from hashlib import sha256
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from anarchon.errors import InvalidScheduleError
 from anarchon.slots import Cron, search
 from anarchon.slots.digests import zone_digest, zone_digests
