@@ -170,6 +170,28 @@ def test_tables_of_a_newer_release_are_refused(
     assert told in asyncio.run(scenario())
 
 
+def test_an_instance_that_runs_goes_on_after_an_upgrade(
+    opened: Opened, shared_dsn: str, schema: str, ask: Ask
+) -> None:
+    """
+    A newer release has upgraded the tables: an older instance that is open goes on, also over a new connection.
+    """
+
+    async def scenario() -> list[Any]:
+        async with opened() as backend:
+            await executed(
+                shared_dsn,
+                f"UPDATE {schema}.meta SET value = 99 WHERE key = 'schema_version'",
+                "SELECT 1",
+            )
+            session = backend._opened()._session
+            assert session is not None
+            session.connection.terminate()
+            return await life(backend, ask)
+
+    assert WELL == asyncio.run(scenario())
+
+
 def test_a_schema_that_was_dropped_is_made_again(
     opened: Opened, shared_dsn: str, schema: str, ask: Ask
 ) -> None:

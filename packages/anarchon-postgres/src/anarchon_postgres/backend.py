@@ -332,7 +332,7 @@ class PostgresBackend:
             connect=self._connect or open_connection,
             dsn=self._dsn,
             place=self._place,
-            ready=lambda session: prepare(session, self._schema),
+            ready=lambda session: prepare(session, self._schema, first=self._state == "opening"),
         )
 
     def _new_hints(self) -> Hints:

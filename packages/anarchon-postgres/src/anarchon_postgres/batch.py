@@ -5,7 +5,7 @@ A batch of requests: in pieces, each one statement and one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 from anarchon_postgres.operations import Operation
@@ -38,6 +38,7 @@ class Batch:
     def __init__(self, schema: str, pruning: Callable[[], tuple[int, int | None]]) -> None:
         self._schema = schema
         self._pruning = pruning
+        self._statements: dict[str, str] = {}
 
     async def ask(
         self,
@@ -74,6 +75,15 @@ class Batch:
                 raise StoreUnavailableError(msg) from error
         return [answers[index] for index in range(len(requests))]
 
+    def _statement(self, operation: Operation[Any, Any]) -> str:
+        """
+        Return one and the same text for an operation each time; it is what connections know a statement by.
+        """
+        known = self._statements.get(operation.function)
+        if known is None:
+            known = self._statements[operation.function] = operation.statement(self._schema)
+        return known
+
     async def _piece(
         self,
         session: Session,
@@ -84,7 +94,7 @@ class Batch:
         extra = self._pruning() if operation.prunes else ()
         try:
             rows = await session.fetch(
-                operation.statement(self._schema),
+                self._statement(operation),
                 *operation.arrays([request for _, request in piece]),
                 *extra,
                 session.left_ms(),

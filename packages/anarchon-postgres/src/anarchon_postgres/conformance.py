@@ -35,7 +35,7 @@ _OLDEST = "15"
 _OPEN_TIMEOUT_MS = 15_000
 _PORT = 5432
 
-Find = Callable[[], str]
+_Find = Callable[[], str]
 
 
 def any_server() -> str:
@@ -48,7 +48,7 @@ def any_server() -> str:
     return os.environ.get(_GIVEN) or _shared(None)
 
 
-def opener_for(kind: type[PostgresBackend], find: Find = any_server) -> Opener:
+def opener_for(kind: type[PostgresBackend], find: _Find = any_server) -> Opener:
     """
     Return what opens a backend for a namespace: a schema in the one database of this run.
 
@@ -139,7 +139,7 @@ async def _drop_schemas(dsn: str, run: str) -> None:
         await connection.close(timeout=5)
 
 
-def _profile(name: str, find: Find) -> BackendProfile:
+def _profile(name: str, find: _Find) -> BackendProfile:
     @asynccontextmanager
     async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
         parts = urlsplit(find())

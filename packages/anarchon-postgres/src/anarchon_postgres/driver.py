@@ -41,9 +41,9 @@ class Connection(Protocol):
         Run a script.
         """
 
-    async def prepare(self, query: str, /) -> Prepared:
+    async def prepare(self, query: str, /, *, name: str) -> Prepared:
         """
-        Have the server keep a statement.
+        Have the server keep a statement under a name; one without a name is parsed anew at each use.
         """
 
     def transaction(self, *, isolation: str) -> AbstractAsyncContextManager[None]:

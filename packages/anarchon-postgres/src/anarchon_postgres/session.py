@@ -76,7 +76,8 @@ class Session:
             return await self.connection.fetch(query, *args)
         statement = self.prepared.get(query)
         if statement is None:
-            statement = self.prepared[query] = await self.connection.prepare(query)
+            name = f"anarchon_{len(self.prepared)}"
+            statement = self.prepared[query] = await self.connection.prepare(query, name=name)
         return await statement.fetch(*args)
 
     def left_ms(self) -> int:
@@ -93,9 +94,17 @@ class Session:
         self.connection.terminate()
 
 
-async def prepare(session: Session, schema: str) -> None:
+async def prepare(session: Session, schema: str, *, first: bool) -> None:
     """
     Look whether the server is one that can be used, and give it what it lacks.
+
+    Args:
+        session: The new connection.
+
+        schema: Where the tables are.
+
+        first: Whether the backend is being opened. One that is open goes on after a
+            newer release has upgraded the tables: what it calls is left in place.
 
     Raises:
         ServerTooOldError: With the version that was found, and the one that is needed.
@@ -132,29 +141,31 @@ async def prepare(session: Session, schema: str) -> None:
             )
         else:
             session.wraps = True
-    await _migrate(session, schema)
+    version, protocol = await _versions(session, schema)
+    if version < SCHEMA_VERSION:
+        await session.connection.execute(migration_sql(schema))
+        version, protocol = await _versions(session, schema)
+    if first:
+        _check_versions(session, schema, version, protocol)
 
 
-async def _migrate(session: Session, schema: str) -> None:
-    version = await _schema_version(session, schema)
-    if version == SCHEMA_VERSION:
-        return
-    await session.connection.execute(migration_sql(schema))
-    await _schema_version(session, schema)
-
-
-async def _schema_version(session: Session, schema: str) -> int:
+async def _versions(session: Session, schema: str) -> tuple[int, int]:
     """
-    Tell the version of the tables; 0 where there are none.
+    Tell the version of the tables, 0 where there are none, and that of the protocol.
     """
     meta = f"{quoted(schema)}.meta"
     (there,) = await session.connection.fetch("SELECT to_regclass($1) IS NOT NULL AS there", meta)
     if not there["there"]:
-        return 0
+        return 0, PROTOCOL_VERSION
     rows = await session.connection.fetch(f"SELECT key, value FROM {meta}")
     values = {row["key"]: int(row["value"]) for row in rows}
-    version = values.get("schema_version", 0)
-    protocol = values.get("protocol_version", PROTOCOL_VERSION)
+    return values.get("schema_version", 0), values.get("protocol_version", PROTOCOL_VERSION)
+
+
+def _check_versions(session: Session, schema: str, version: int, protocol: int) -> None:
+    """
+    Refuse what a newer release has made.
+    """
     if version > SCHEMA_VERSION:
         msg = (
             f"{session.place}: the tables of schema {schema!r} are of version {version}, written by a newer"
@@ -167,4 +178,3 @@ async def _schema_version(session: Session, schema: str) -> int:
             f" this anarchon-postgres speaks {PROTOCOL_VERSION}"
         )
         raise ProtocolVersionError(msg)
-    return version
