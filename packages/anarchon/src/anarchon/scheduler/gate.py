@@ -77,6 +77,10 @@ class Gate:
             try:
                 value = yield awaited
                 step = coroutine.send
+            except GeneratorExit:
+                # Its loop has gone: nobody can be asked any more, and nothing can be awaited.
+                coroutine.close()
+                raise
             except BaseException as error:  # noqa: BLE001 - it is the handler's to see
                 step, value = coroutine.throw, error
 
