@@ -296,6 +296,57 @@ async def test_cancelled_error_of_something_awaited_is_the_handlers_failure(worl
     assert (Status.FAILED, Reason.ERROR) == (finish.status, finish.reason)
 
 
+async def test_failed_task_group_before_it_changes_nothing_about_that(world: World) -> None:
+    """
+    A task's count of cancellations may stay up after a TaskGroup that failed; it decides nothing.
+    """
+    node = world.node()
+
+    async def failing() -> None:
+        raise ValueError
+
+    async def failing_group() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(failing())
+            group.create_task(world.pass_ms(60_000))
+
+    @node.scheduler.every("job", "1h", offset="10s")
+    async def job() -> None:
+        with pytest.raises(ExceptionGroup):
+            await failing_group()
+        task = asyncio.ensure_future(world.pass_ms(60_000))
+        task.cancel()
+        await task
+
+    await node.start()
+    (finish,) = await node.hears("finish")
+
+    assert (Status.FAILED, Reason.ERROR) == (finish.status, finish.reason)
+
+
+async def test_task_that_is_cancelled_from_outside_is_handed_over(world: World) -> None:
+    """
+    Who cancels every task of the loop ends the handler, clean-up included; nobody completed the run.
+    """
+    node, cleaned = world.node(), []
+
+    @node.scheduler.every("job", "1h", offset="10s")
+    async def job() -> None:
+        try:
+            await world.pass_ms(60_000)
+        finally:
+            await world.pass_ms(10)
+            cleaned.append(True)
+
+    await node.start()
+    await node.hears("start")
+    (run,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("anarchon-run-")]
+    run.cancel()
+    await node.hears("handover")
+
+    assert [True] == cleaned
+
+
 async def begin(world: World, node: Node) -> None:
     """
     Start a node and wait until its handler runs.

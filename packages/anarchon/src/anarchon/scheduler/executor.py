@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor as Pool
 from typing import Any, Protocol
 
@@ -86,6 +86,12 @@ def judge(run: ActiveRun, outcome: Outcome) -> Verdict:
     return Verdict(Status.SUCCESS)
 
 
+class _HandlerCancelledError(Exception):
+    """
+    A handler raised CancelledError though nobody cancelled it: what it awaited was cancelled.
+    """
+
+
 class Executor:
     """
     Runs handlers: async ones behind a gate on the loop, plain ones in worker threads.
@@ -142,13 +148,15 @@ class Executor:
                 timeout = loop.call_later(job.timeout_ms / 1_000, run.cut, Cause.TIMEOUT)
             self._begin(run)
             if job.handler.is_async:
-                await Gate(job.handler(context), run)
+                await self._gated(run, job.handler(context))
             else:
                 result = await self._in_thread(run, lambda: job.handler(context))
                 if inspect.isawaitable(result):
                     await self._drive(run, result)
         except HandOver:
             return Outcome(released=True)
+        except _HandlerCancelledError as error:
+            return Outcome(error=error.__cause__)
         except asyncio.CancelledError as error:
             return self._cancelled(run, error)
         except BaseException as error:  # noqa: BLE001 - a handler's SystemExit is its failure, not the scheduler's end
@@ -166,7 +174,20 @@ class Executor:
         if run.cause is not None:
             _discard(awaitable)
             raise HandOver
-        await Gate(_coroutine(awaitable), run)
+        await self._gated(run, _coroutine(awaitable))
+
+    @staticmethod
+    async def _gated(run: ActiveRun, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """
+        Drive a handler's coroutine behind the gate.
+        """
+        gate = Gate(coroutine, run)
+        try:
+            await gate
+        except asyncio.CancelledError as error:
+            if run.cause is None and not gate.was_cancelled_by(error):
+                raise _HandlerCancelledError from error
+            raise
 
     def _begin(self, run: ActiveRun) -> None:
         context = run.context

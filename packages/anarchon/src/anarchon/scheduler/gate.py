@@ -50,12 +50,23 @@ class Gate:
     An awaitable that runs *coroutine* as long as *guard* lets it.
     """
 
-    __slots__ = ("_coroutine", "_cut", "_guard")
+    __slots__ = ("_cancels", "_coroutine", "_cut", "_guard", "_outside")
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], guard: Guard) -> None:
         self._coroutine = coroutine
         self._guard = guard
         self._cut = False
+        self._cancels = 0
+        self._outside: BaseException | None = None
+
+    def was_cancelled_by(self, error: BaseException) -> bool:
+        """
+        Say whether *error* is a cancellation of the task itself, and not one that the handler made.
+
+        The task's own count does not tell: on Python 3.11 a TaskGroup that has failed
+        leaves it at one for good.
+        """
+        return error is self._outside
 
     def __await__(self) -> Generator[Any, Any, Any]:
         """
@@ -83,6 +94,19 @@ class Gate:
                 raise
             except BaseException as error:  # noqa: BLE001 - it is the handler's to see
                 step, value = coroutine.throw, error
+                self._note(error)
+
+    def _note(self, error: BaseException) -> None:
+        """
+        Remember a cancellation of the task: its count has gone up.
+        """
+        task = asyncio.current_task()
+        if task is None or not isinstance(error, asyncio.CancelledError):
+            return
+        cancels = task.cancelling()
+        if cancels > self._cancels:
+            self._outside = error
+        self._cancels = cancels
 
     def _hold(
         self, step: Callable[[Any], Any], value: Any
@@ -99,6 +123,7 @@ class Gate:
                 yield from asyncio.shield(task).__await__()
             except asyncio.CancelledError as error:
                 step, value = self._coroutine.throw, error
+                self._note(error)
             except Exception:  # noqa: BLE001 - read below, from the task itself
                 break
         if not task.cancelled() and task.exception() is None and task.result():

@@ -54,7 +54,9 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler
         assert self._loop is not None
-        if self._caught.is_set():  # pragma: no cover - it ends the process; a test sees it from outside
+        if (
+            self._caught.is_set()
+        ):  # pragma: no cover - it ends the process; a test sees it from outside
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
             return
