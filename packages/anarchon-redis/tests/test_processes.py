@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import chain
 
-import anarchon_testbed as testbed
 import pytest
 
+import anarchon_testbed as testbed
 from anarchon_redis import RedisBackend
 
 pytestmark = pytest.mark.slow

@@ -4,6 +4,7 @@ The client of redis-py for an address: one server, Sentinel or Cluster, without 
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
@@ -14,8 +15,9 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from anarchon_redis.address import Address
 from anarchon_redis.options import Options
+from anarchon_redis.trouble import CLIENT_ERRORS
 
-__all__ = ["CONNECTIONS_MAX", "AnyRedis", "make_client", "make_listener"]
+__all__ = ["CONNECTIONS_MAX", "AnyRedis", "close_client", "make_client", "make_listener"]
 
 CONNECTIONS_MAX: Final = 8
 """
@@ -24,6 +26,9 @@ How many calls one backend has under way at most, each on a connection of its ow
 
 # A Sentinel that is silent must leave time to ask the next one within a call's deadline.
 _SENTINEL_TIMEOUT_S = 0.5
+
+# The same for a node that is asked who has which keys; any other node knows it too.
+_NODE_TIMEOUTS: Final = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
 
 AnyRedis = Redis | RedisCluster
 
@@ -42,7 +47,7 @@ def make_client(address: Address, options: Options) -> AnyRedis:
             max_connections=4 * CONNECTIONS_MAX,
             ssl=address.tls,
             **_login(address),
-            **_common(),
+            **{**_common(), **_NODE_TIMEOUTS},
             **_tls(options, tls=address.tls),
         )
     return make_listener(address, options)
@@ -78,6 +83,18 @@ def make_listener(address: Address, options: Options) -> Redis:
     watchers: Any = Sentinel  # redis-py has no annotations there
     sentinels = watchers(list(address.hosts), sentinel_kwargs=watcher)
     return cast("Redis", sentinels.master_for(options.sentinel, **kwargs))
+
+
+async def close_client(client: AnyRedis) -> None:
+    """
+    Close all connections, those to Sentinels too, which redis-py leaves open.
+    """
+    with contextlib.suppress(*CLIENT_ERRORS):
+        await client.aclose()
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    for sentinel in () if manager is None else manager.sentinels:
+        with contextlib.suppress(*CLIENT_ERRORS):
+            await sentinel.aclose()
 
 
 def _common() -> dict[str, Any]:

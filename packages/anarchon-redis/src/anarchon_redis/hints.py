@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
 
 from anarchon.errors import StoreRefusedError, StoreUnavailableError
 from anarchon_redis.bounds import Bounds
+from anarchon_redis.client import close_client
 from anarchon_redis.keys import Keys
+from anarchon_redis.trouble import CLIENT_ERRORS
 
 __all__ = ["Hints", "Run"]
 
@@ -64,7 +65,7 @@ class Hints:
                     found = await self._listen(runs, end_s)
             except TimeoutError:
                 break
-            except (RedisError, OSError, EOFError, StoreUnavailableError, StoreRefusedError):
+            except (*CLIENT_ERRORS, StoreUnavailableError, StoreRefusedError):
                 await self._hang_up()
                 await asyncio.sleep(max(0.0, min(_RETRY_S, end_s - loop.time())))
         return found
@@ -123,7 +124,7 @@ class Hints:
         listener, self._listener = self._listener, None
         self._channels = set()
         if listener is not None:
-            with contextlib.suppress(RedisError, OSError):
+            with contextlib.suppress(*CLIENT_ERRORS):
                 await listener.aclose()  # type: ignore[no-untyped-call] # redis-py has no annotation there
 
     async def close(self) -> None:
@@ -132,8 +133,7 @@ class Hints:
         """
         await self._bounds.close()
         await self._hang_up()
-        with contextlib.suppress(RedisError, OSError):
-            await self._client.aclose()
+        await close_client(self._client)
 
 
 def _decoded(text: bytes | str) -> str:

@@ -4,6 +4,7 @@ Redis's errors in the protocol's words: what may pass, and what will not.
 
 from __future__ import annotations
 
+import re
 import ssl
 
 from redis import exceptions
@@ -16,7 +17,12 @@ from anarchon.errors import (
     StoreUnavailableError,
 )
 
-__all__ = ["item_error", "store_error", "told_error"]
+__all__ = ["CLIENT_ERRORS", "item_error", "store_error", "told_error"]
+
+CLIENT_ERRORS = (exceptions.RedisError, exceptions.RedisClusterException, OSError, EOFError)
+"""
+What redis-py raises about a server and the way to it.
+"""
 
 # The first word of what the server says, and what it means to a user. These concern the
 # server or the login as a whole, whichever item met them first.
@@ -26,7 +32,7 @@ _REFUSED = {
     "IDMPSETTINGS": "all instances must be given the same claim_memory_ms; nothing was changed",
     "MISCONF": "the server cannot write its snapshot, and takes no writes until it can",
     "MOVED": "this server is a node of a Redis Cluster; say cluster=True (in a URL: ?cluster=true)",
-    "NOAUTH": "the server wants a password",
+    "NOAUTH": "the server wants a login",
     "NOPERM": "this user may not do that; the documentation lists the commands, keys and channels that are needed",
     "OOM": "the server's memory is full (maxmemory); nothing was changed, and free memory lifts it",
     "READONLY": "this server is a replica; name the primary, or let Sentinel find it",
@@ -52,14 +58,18 @@ def store_error(error: BaseException, where: str) -> BackendError:
 
         where: The server in words.
     """
+    if isinstance(error, exceptions.RedisClusterException) and error.__cause__ is not None:
+        # Why the map of a Cluster could not be had says more than that it could not.
+        return store_error(error.__cause__, where)
     words = str(error).strip() or type(error).__name__
-    told = told_error(_first_words(error, words), where)
+    if _NO_CLUSTER.search(words):
+        msg = f"{where}: {words}; this server is no node of a Redis Cluster: say cluster=False"
+        return StoreRefusedError(msg)
+    told = told_error(_with_code(error, words), where)
     if told is not None:
         return told
     if _refused_certificate(error):
         return StoreRefusedError(f"{where}: {words}; the server's certificate was refused")
-    if isinstance(error, exceptions.AuthenticationError):
-        return StoreRefusedError(f"{where}: {words}; the login was refused")
     if isinstance(
         error,
         exceptions.ConnectionError
@@ -99,6 +109,8 @@ def item_error(words: str, job: str, where: str) -> BackendError:
     return told_error(words, where) or RequestError(f"job {job!r}: {words}")
 
 
+_NO_CLUSTER = re.compile("cluster support disabled|Cluster mode is not enabled")
+
 # The client cuts the code off when it has a class of its own for it.
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (exceptions.NoPermissionError, "NOPERM"),
@@ -107,15 +119,18 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (exceptions.BusyLoadingError, "LOADING"),
     (exceptions.MovedError, "MOVED"),
     (exceptions.TryAgainError, "TRYAGAIN"),
+    (exceptions.MasterDownError, "MASTERDOWN"),  # A kind of the next one.
     (exceptions.ClusterDownError, "CLUSTERDOWN"),
-    (exceptions.MasterDownError, "MASTERDOWN"),
+    (exceptions.AuthenticationError, "NOAUTH"),
 )
 
 
-def _first_words(error: BaseException, words: str) -> str:
+def _with_code(error: BaseException, words: str) -> str:
     for kind, code in _CODES:
         if isinstance(error, kind) and not words.startswith(code):
-            return f"{code} {words}"
+            # It has one class for both kinds of a refused login.
+            wrong = code == "NOAUTH" and "password" in words and "must be called" not in words
+            return f"{'WRONGPASS' if wrong else code} {words}"
     return words
 
 

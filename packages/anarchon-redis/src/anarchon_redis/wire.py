@@ -5,6 +5,7 @@ Calls of scripts over one client: a batch in one round trip, in pieces, each wit
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from redis.exceptions import NoScriptError, RedisError
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 from anarchon_redis.bounds import Bounds
-from anarchon_redis.client import CONNECTIONS_MAX, AnyRedis
+from anarchon_redis.client import CONNECTIONS_MAX, AnyRedis, close_client
 from anarchon_redis.scripts import Script
-from anarchon_redis.trouble import store_error
+from anarchon_redis.trouble import CLIENT_ERRORS, store_error
 
 __all__ = ["Piece", "Wire"]
 
@@ -88,11 +89,14 @@ class Wire:
             self._forget_the_map()
             msg = f"{self._where} did not answer within {timeout_ms} ms; the outcome is unknown"
             raise StoreUnavailableError(msg) from error
-        except (RedisError, OSError, EOFError) as error:
+        except CLIENT_ERRORS as error:
             if self._bounds.closed:
                 msg = "the backend was closed during the call; the outcome is unknown"
                 raise StoreUnavailableError(msg) from error
-            raise store_error(error, self._where) from error
+            trouble = store_error(error, self._where)
+            if isinstance(trouble, StoreUnavailableError):
+                self._forget_the_map()
+            raise trouble from error
 
     async def command(self, *words: str | int) -> Any:
         """
@@ -214,6 +218,9 @@ class Wire:
         if failed is None:
             return [json.loads(answer) for answer in told]
         trouble = store_error(failed, self._where)
+        if isinstance(trouble, StoreUnavailableError):
+            # A pipeline hands out the errors of its nodes without asking anew itself.
+            self._forget_the_map()
         if isinstance(trouble, StoreRefusedError) and len(told) > 1:
             trouble = StoreUnavailableError(f"{trouble}; a part of the batch may have been written")
         raise trouble from failed
@@ -221,11 +228,19 @@ class Wire:
     def _forget_the_map(self) -> None:
         """
         Let a Cluster's client ask anew who has which keys: a node that is silent may have been replaced.
+
+        It does so beside the calls, whose deadlines may be too short for it.
         """
-        if self.cluster and not self._bounds.closed:
-            reset = asyncio.get_running_loop().create_task(self._client.aclose())
+        if self.cluster and not self._bounds.closed and not self._resets:
+            reset = asyncio.get_running_loop().create_task(self._ask_for_the_map())
             self._resets.add(reset)
             reset.add_done_callback(self._resets.discard)
+
+    async def _ask_for_the_map(self) -> None:
+        # The next call asks again, and tells what is wrong.
+        with contextlib.suppress(*CLIENT_ERRORS):
+            await self._client.aclose()
+            await self._client.initialize()
 
     async def close(self) -> None:
         """
@@ -234,9 +249,10 @@ class Wire:
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._bounds.close()
-                if self._resets:
-                    await asyncio.wait(self._resets)
-                await self._client.aclose()
-        except (TimeoutError, RedisError, OSError):
+                for reset in self._resets:
+                    reset.cancel()
+                await asyncio.gather(*self._resets, return_exceptions=True)
+                await close_client(self._client)
+        except TimeoutError:
             # The sockets are closed either way; nobody waits for a server's last word.
             return

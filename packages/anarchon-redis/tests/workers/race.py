@@ -66,7 +66,9 @@ async def main(url: str, prefix: str, strategy: str, name: str) -> list[int]:
                 assert isinstance(answer, ClaimAnswer), answer
                 if answer.verdict is Verdict.WON:
                     won.append(number)
-            await asyncio.sleep(draw.random() / 500)  # Jitter, as instances have it: each wins somewhere.
+            await asyncio.sleep(
+                draw.random() / 500
+            )  # Jitter, as instances have it: each wins somewhere.
 
     await asyncio.gather(*(race(task) for task in range(TASKS)))
     await backend.close()
