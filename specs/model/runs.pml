@@ -34,6 +34,11 @@
 #ifndef TAKEOVER
 #define TAKEOVER 1
 #endif
+#ifdef NO_NEXT_SLOT
+#define LATER_SLOTS 0
+#else
+#define LATER_SLOTS 1 /* Slots that come due only when all has calmed down. */
+#endif
 #define NI 2
 #define ROUNDS 8
 
@@ -110,7 +115,7 @@ bool unaccounted;
 #endif
 
 /* Scratch: set before it is read, so that it is no part of a state. Only a d_step may use it, since nothing undoes it. */
-hidden byte tk, who, asked, turn, nth, own, rounds;
+hidden byte tk, who, asked, turn, nth, own, mine, rounds;
 hidden byte answer, range_from, named_slot, named_att, high_before, recorded, heard, keep, same, first;
 hidden byte pick_who, pick_slot, pick_tok, pick_heard, pick_first; /* No d_step changes these: it could not be undone. */
 
@@ -173,7 +178,7 @@ inline decide_claim(tok, sl, at) {
 		range_from = previous_high
 	:: else
 	fi;
-#if !defined(SKIP_ANSWERED_DONE) && !defined(SKIP_EXPIRES) && !defined(NO_HIGH)
+#ifdef SKIP_BEFORE_EXPIRED
 	repeat_skip(tok, sl);
 #endif
 #ifndef GRANT_AFTER_NOT_AFTER
@@ -186,7 +191,7 @@ inline decide_claim(tok, sl, at) {
 	:: answer == 0 && same -> decide_same_run(tok, sl, at)
 	:: else
 	fi;
-#ifdef SKIP_EXPIRES
+#if !defined(SKIP_ANSWERED_DONE) && !defined(NO_HIGH)
 	repeat_skip(tok, sl);
 #endif
 #ifndef NO_HIGH
@@ -208,10 +213,10 @@ inline decide_claim(tok, sl, at) {
 	:: else
 	fi;
 	if
-#ifdef ONLY_RUNNING_NAMES_THE_RUN
-	:: live_slot != 0 && (answer == RUNNING || answer == OVERLAP) ->
-#else
+#ifdef EVERY_ANSWER_NAMES_THE_RUN
 	:: live_slot != 0 && answer != WON ->
+#else
+	:: live_slot != 0 && (answer == RUNNING || answer == OVERLAP) ->
 #endif
 		named_slot = live_slot;
 		named_att = live_att
@@ -430,7 +435,7 @@ inline report_missed(sl) {
 /* lease_runner._expired: the slot is missed. */
 inline give_up(n, tok) {
 	net[tok] = net[tok] | GAVE_UP;
-	gave_up[n] = SLOT(tok);
+	gave_up[n] = ((SLOT(tok) > high) -> SLOT(tok) : 0); /* decide.catch_up_slot asks again for what is above high. */
 	set_wants(n, 0);
 	NOTE_LOSS
 }
@@ -510,6 +515,9 @@ inline serve_claim(tok) {
 	high_before = high;
 	decide_claim(tok, asked, turn);
 	assert(high >= high_before); /* P: high only grows. */
+#ifdef SKIP_IS_NEVER_EXPIRED
+	assert(!(answer == EXPIRED && rec[REC(asked, 1)] == R_SKIPPED && rec_tok[REC(asked, 1)] == tok)); /* P: a skip is told to its asker. */
+#endif
 	if
 	:: heard && AWAITS_CLAIM(who, asked, turn) -> hear_claim(who, tok, asked, turn)
 	:: else
@@ -556,12 +564,16 @@ inline calm_down() {
 	heard = true;
 	rounds = 0;
 	do
-	:: rounds < ROUNDS ->
-		one_calm(first);
-		one_calm(1 - first);
+	:: rounds < 4 * ROUNDS ->
+		mine = (rounds % 2 == 0 -> first : 1 - first);
+		one_calm(mine);
 		if
 		:: live_tok != 0 && (!up[OWNER(live_tok)] || att[RUN(OWNER(live_tok), live_slot)] != live_att
 			|| stage[RUN(OWNER(live_tok), live_slot)] == NO_RUN) -> over = true
+		:: else
+		fi;
+		if
+		:: rounds == 2 * ROUNDS && live_slot != 0 && due < NS -> due++ /* Who is no backup of a dead run supersedes it. */
 		:: else
 		fi;
 		rounds++
@@ -669,7 +681,7 @@ active proctype world() {
 		break
 	}
 
-	:: atomic { due < NS -> due++ }
+	:: atomic { due < NS - LATER_SLOTS -> due++ }
 
 	:: atomic { /* An instance's timer fires, maybe late: then an older slot is passed over. */
 		select(pick_who : 0 .. 1);
@@ -719,7 +731,7 @@ active proctype world() {
 		fi
 	}
 
-	:: atomic { live_tok != 0 && !over -> over = true } /* A lease runs out. */
+	:: atomic { live_tok != 0 && !over -> over = true; NOTE_LOSS } /* A lease runs out. */
 
 	:: atomic { /* A handler ends: by itself, or because it hands over, is stopped, or falls to its fence. */
 		select(pick_who : 0 .. 1);
