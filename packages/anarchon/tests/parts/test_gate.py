@@ -118,6 +118,26 @@ async def test_held_step_is_taken_after_a_yes() -> None:
     assert "result" == await running
 
 
+async def test_yes_that_a_second_freeze_has_outdated_is_asked_for_again() -> None:
+    """
+    Between the store's word and the step that it allows lies a moment in which the process may freeze once more.
+    """
+
+    class FrozenTwice(Guard):
+        def doubtful(self) -> bool:
+            self.steps += 1
+            return self.steps in {2, 3}
+
+        async def confirm(self) -> bool:
+            return self.steps == 2
+
+    guard, body = FrozenTwice(answer=True), Body()
+    with pytest.raises(asyncio.CancelledError):
+        await gated(guard, body)
+
+    assert ["one", CUT, "finally"] == body.seen
+
+
 @pytest.mark.parametrize("answer", [False, ValueError("broken"), asyncio.CancelledError()])
 async def test_held_step_becomes_a_cancellation_without_a_yes(
     *,

@@ -76,7 +76,8 @@ class Gate:
         step: Callable[[Any], Any] = coroutine.send
         value: Any = None
         while True:
-            if not self._cut and guard.doubtful():
+            # Again after each yes: a second freeze may have come between the store's word and this step.
+            while not self._cut and guard.doubtful():
                 step, value = yield from self._hold(step, value)
             guard.enter()
             try:
