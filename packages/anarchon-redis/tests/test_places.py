@@ -258,23 +258,25 @@ def test_cluster_goes_on_when_a_node_dies(ask: Ask) -> None:
     """
 
     async def scenario() -> None:
-        async with testbed.redis_cluster(primaries=3, replicas=3) as cluster:
-            async with claiming(cluster.url, cluster=True) as backend:
-                slot = await backend.time(timeout_ms=TIMEOUT_MS) or 0
-                jobs = [f"job-{number}" for number in range(30)]
-                claims = [ask(job, slot) for job in jobs]
-                assert {Verdict.WON} == set(await claimed(backend, *claims))
-                await asyncio.sleep(
-                    0.5
-                )  # Replication is asynchronous, and says nothing when it is done.
-                cluster.primaries[1].freeze()
+        async with (
+            testbed.redis_cluster(primaries=3, replicas=3) as cluster,
+            claiming(cluster.url, cluster=True) as backend,
+        ):
+            slot = await backend.time(timeout_ms=TIMEOUT_MS) or 0
+            jobs = [f"job-{number}" for number in range(30)]
+            claims = [ask(job, slot) for job in jobs]
+            assert {Verdict.WON} == set(await claimed(backend, *claims))
+            await asyncio.sleep(
+                0.5
+            )  # Replication is asynchronous, and says nothing when it is done.
+            cluster.primaries[1].freeze()
 
-                async def again() -> list[Verdict]:
-                    answers = await backend.claim(claims, timeout_ms=1_000)
-                    return [each.verdict for each in answers if isinstance(each, ClaimAnswer)]
+            async def again() -> list[Verdict]:
+                answers = await backend.claim(claims, timeout_ms=1_000)
+                return [each.verdict for each in answers if isinstance(each, ClaimAnswer)]
 
-                assert [Verdict.WON] * 30 == await served(again)
-                cluster.primaries[1].thaw()
+            assert [Verdict.WON] * 30 == await served(again)
+            cluster.primaries[1].thaw()
 
     asyncio.run(scenario())
 

@@ -195,22 +195,23 @@ def test_a_full_server_refuses_and_recovers(ask: Ask) -> None:
     """
 
     async def scenario() -> None:
-        async with testbed.redis(config={"maxmemory-policy": "noeviction"}) as server:
-            async with claiming(server.url) as backend, Redis.from_url(server.url) as raw:
-                slot = await backend.time(timeout_ms=TIMEOUT_MS) or 0
-                await raw.config_set("maxmemory", 1)
-                with pytest.raises(StoreRefusedError, match=r"OOM.*memory is full"):
-                    await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
-                with pytest.raises(StoreUnavailableError, match=r"OOM.*may have been written"):
-                    await backend.claim(
-                        [ask("job", slot), ask("other", slot)], timeout_ms=TIMEOUT_MS
-                    )
-                assert [] == list(await backend.history(None, limit=5, timeout_ms=TIMEOUT_MS))
-                await raw.config_set("maxmemory", 0)
-                (answer,) = await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
+        async with (
+            testbed.redis(config={"maxmemory-policy": "noeviction"}) as server,
+            claiming(server.url) as backend,
+            Redis.from_url(server.url) as raw,
+        ):
+            slot = await backend.time(timeout_ms=TIMEOUT_MS) or 0
+            await raw.config_set("maxmemory", 1)
+            with pytest.raises(StoreRefusedError, match=r"OOM.*memory is full"):
+                await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
+            with pytest.raises(StoreUnavailableError, match=r"OOM.*may have been written"):
+                await backend.claim([ask("job", slot), ask("other", slot)], timeout_ms=TIMEOUT_MS)
+            assert [] == list(await backend.history(None, limit=5, timeout_ms=TIMEOUT_MS))
+            await raw.config_set("maxmemory", 0)
+            (answer,) = await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
 
-                assert isinstance(answer, ClaimAnswer)
-                assert Verdict.WON == answer.verdict
+            assert isinstance(answer, ClaimAnswer)
+            assert Verdict.WON == answer.verdict
 
     asyncio.run(scenario())
 
@@ -221,16 +222,20 @@ def test_a_replica_takes_no_claims(ask: Ask) -> None:
     """
 
     async def scenario() -> None:
-        async with testbed.redis(own=True) as primary, testbed.redis(own=True) as other:
-            async with claiming(other.url) as backend, Redis.from_url(other.url) as raw:
-                slot = await backend.time(timeout_ms=TIMEOUT_MS) or 0
-                await raw.replicaof(primary.host, primary.port)
-                error = await refusal(other.url)
-                with pytest.raises(StoreRefusedError, match=r"READONLY.*is a replica"):
-                    await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
+        async with (
+            testbed.redis(own=True) as primary,
+            testbed.redis(own=True) as other,
+            claiming(other.url) as backend,
+            Redis.from_url(other.url) as raw,
+        ):
+            slot = await backend.time(timeout_ms=TIMEOUT_MS) or 0
+            await raw.replicaof(primary.host, primary.port)
+            error = await refusal(other.url)
+            with pytest.raises(StoreRefusedError, match=r"READONLY.*is a replica"):
+                await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
 
-                assert isinstance(error, StoreRefusedError)
-                assert "is a replica, which takes no claims" in str(error)
+            assert isinstance(error, StoreRefusedError)
+            assert "is a replica, which takes no claims" in str(error)
 
     asyncio.run(scenario())
 
