@@ -43,12 +43,15 @@ __all__ = [
 
 Told = Sequence[str]
 
+# json.dumps would make an encoder for each call.
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
 
 def packed(fields: Sequence[str]) -> str:
     """
     Write the fields of an item.
     """
-    return json.dumps(fields, ensure_ascii=False)
+    return _encode(fields)
 
 
 def claim_fields(request: ClaimRequest) -> list[str]:

@@ -5,10 +5,34 @@ Deadlines that can be brought forward: what is under way ends when its owner is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 __all__ = ["Bounds"]
+
+
+class _Bound:
+    """
+    One deadline: a class of its own, since a generator costs each call more.
+    """
+
+    __slots__ = ("_bounds", "_timeout")
+
+    def __init__(self, bounds: Bounds, timeout: asyncio.Timeout) -> None:
+        self._bounds = bounds
+        self._timeout = timeout
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._bounds.begin(self._timeout)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bounds.end(self._timeout)
+        await self._timeout.__aexit__(kind, error, trace)
 
 
 class Bounds:
@@ -23,22 +47,27 @@ class Bounds:
         self._idle = asyncio.Event()
         self.closed = False
 
-    @asynccontextmanager
-    async def within(self, timeout_s: float) -> AsyncIterator[None]:
+    def within(self, timeout_s: float) -> _Bound:
         """
-        Bound what is done inside, in seconds.
+        Bound what is done inside, in seconds: an async context manager.
 
-        Raises:
-            TimeoutError: The time was over, or everything was closed.
+        Leaving it raises TimeoutError when the time was over, or everything was closed.
         """
-        async with asyncio.timeout(timeout_s) as bound:
-            self._under_way.add(bound)
-            try:
-                yield
-            finally:
-                self._under_way.discard(bound)
-                if not self._under_way:
-                    self._idle.set()
+        return _Bound(self, asyncio.timeout(timeout_s))
+
+    def begin(self, bound: asyncio.Timeout) -> None:
+        """
+        Count a deadline in.
+        """
+        self._under_way.add(bound)
+
+    def end(self, bound: asyncio.Timeout) -> None:
+        """
+        Count it out.
+        """
+        self._under_way.discard(bound)
+        if not self._under_way:
+            self._idle.set()
 
     async def close(self) -> None:
         """

@@ -97,7 +97,7 @@ def _unfit_text(
     if not isinstance(value, str):
         return f"{name} must be a str, not {value!r}"
     try:
-        size = len(value.encode())
+        size = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError:
         return f"{name} {value!r} is no text that UTF-8 can hold"
     if bytes_max is not None and not 0 < size <= bytes_max:

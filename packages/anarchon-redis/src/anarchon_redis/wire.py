@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, ResponseError
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 from anarchon_redis.bounds import Bounds
@@ -140,7 +140,7 @@ class Wire:
                 node = self._client.get_default_node()
                 return cast("dict[str, Any]", await self._client.info("memory", target_nodes=node))
             return cast("dict[str, Any]", await self._client.info("memory"))
-        except RedisError:
+        except CLIENT_ERRORS:
             # A user without the right to ask is no less served for that.
             return {}
 
@@ -192,17 +192,10 @@ class Wire:
     async def _send(
         self, pieces: Sequence[Piece], wait: tuple[int, int] | None
     ) -> tuple[list[Any], int]:
-        if len(pieces) == 1 and wait is None:
-            try:
-                return [await self._client.execute_command(*pieces[0].command())], 0
-            except NoScriptError as error:
-                return [error], 0
-        line = self._client.pipeline(transaction=False)
-        for piece in pieces:
-            line.execute_command(*piece.command())
+        commands: list[tuple[str | int, ...]] = [piece.command() for piece in pieces]
         if wait is not None:
-            line.execute_command("WAIT", *wait)
-        told = await line.execute(raise_on_error=False)
+            commands.append(("WAIT", *wait))
+        told = await (self._through_pipeline(commands) if self.cluster else self._at_once(commands))
         if wait is None:
             return told, 0
         replicas = told.pop()
@@ -210,13 +203,48 @@ class Wire:
             raise replicas
         return told, replicas
 
+    async def _through_pipeline(self, commands: Sequence[tuple[str | int, ...]]) -> list[Any]:
+        """
+        Send commands to the nodes that have their keys, one round trip for each node.
+        """
+        line = self._client.pipeline(transaction=False)
+        for command in commands:
+            line.execute_command(*command)
+        told: list[Any] = await line.execute(raise_on_error=False)
+        return told
+
+    async def _at_once(self, commands: Sequence[tuple[str | int, ...]]) -> list[Any]:
+        """
+        Send commands over one connection, and read as many answers.
+
+        What redis-py does around that (retries, measurements, callbacks) would cost
+        more than the claim itself.
+        """
+        pool = self._client.connection_pool
+        connection = await pool.get_connection()
+        told: list[Any] = []
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands))
+            for _ in commands:
+                try:
+                    told.append(await connection.read_response())
+                except ResponseError as error:
+                    told.append(error)
+        except BaseException:
+            # An answer that nobody has read would be taken for the next call's.
+            await connection.disconnect(nowait=True)
+            raise
+        finally:
+            await pool.release(connection)
+        return told
+
     def _checked(self, told: Sequence[Any]) -> list[Any]:
         """
         Read the answers of scripts, or raise the first error among them.
         """
         failed = next((answer for answer in told if isinstance(answer, Exception)), None)
         if failed is None:
-            return [json.loads(answer) for answer in told]
+            return [json.loads(answer.decode()) for answer in told]
         trouble = store_error(failed, self._where)
         if isinstance(trouble, StoreUnavailableError):
             # A pipeline hands out the errors of its nodes without asking anew itself.
