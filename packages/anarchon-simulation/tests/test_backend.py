@@ -41,13 +41,11 @@ class Shore:
         results: list[Any] = []
 
         async def main() -> None:
-            backend = SimulatedBackend(
-                self.world.kernel, self.store, self.network, "a", hints=True
-            )
+            backend = SimulatedBackend(self.world.kernel, self.store, self.network, "a", hints=True)
             await backend.open(timeout_ms=1_000)
             try:
                 results.append(await story(backend))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the test looks at it
                 results.append(error)
 
         self.world.begin(self.instance, main)
@@ -92,7 +90,7 @@ def test_a_call_takes_a_way_there_and_back(shore: Shore) -> None:
     Ten milliseconds each way, for open() and for the call.
     """
 
-    async def story(backend: SimulatedBackend) -> tuple[Any, float]:
+    async def story(backend: SimulatedBackend) -> Any:
         await backend.time(timeout_ms=1_000)
         return shore.world.now_s
 
@@ -133,9 +131,7 @@ def test_freezing_the_caller_does_not_stop_its_request(shore: Shore) -> None:
     async def story(backend: SimulatedBackend) -> Any:
         shore.world.kernel.after(5_000, shore.instance.freeze)
         shore.world.kernel.after(8_000_000, shore.instance.thaw)
-        shore.world.kernel.after(
-            1_000_000, lambda: seen.append(list(shore.store.memory.states))
-        )
+        shore.world.kernel.after(1_000_000, lambda: seen.append(list(shore.store.memory.states)))
         return await backend.claim([shore.claim()], timeout_ms=60_000)
 
     seen: list[list[str]] = []

@@ -22,7 +22,7 @@ def ticking(world: Any, ticks: list[float]) -> Any:
     async def main() -> None:
         try:
             while True:
-                await asyncio.sleep(1)
+                await asyncio.sleep(1)  # virtual time
                 ticks.append(round(world.now_s, 3))
         finally:
             ticks.append(-1.0)
@@ -120,13 +120,13 @@ def test_blocking_callback_holds_its_own_loop_alone(world: Any) -> None:
     instance = world.instance()
 
     async def blocks() -> None:
-        time.sleep(5)
+        time.sleep(5)  # noqa: ASYNC251 - it is meant to block
         await asyncio.sleep(0)
         seen.append(("blocked", world.now_s))
 
     async def goes_on() -> None:
         for _ in range(3):
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # virtual time
             seen.append(("other", round(world.now_s, 3)))
 
     world.begin(instance, blocks, "first")
@@ -143,7 +143,7 @@ def test_threads_take_virtual_time(world: Any) -> None:
     seen: list[tuple[str, float]] = []
 
     def works() -> str:
-        time.sleep(3)
+        time.sleep(3)  # virtual time
         return threading.current_thread().name
 
     async def main() -> None:
@@ -167,8 +167,8 @@ def test_threads_wait_for_events(world: Any) -> None:
         asyncio.get_running_loop().call_later(2, event.set)
 
         def waits() -> None:
-            for timeout in (1, 5):
-                heard.append((event.wait(timeout), world.now_s))
+            heard.append((event.wait(1), world.now_s))
+            heard.append((event.wait(5), world.now_s))
 
         await asyncio.to_thread(waits)
 
@@ -186,7 +186,7 @@ def test_thread_pool_is_bounded(world: Any) -> None:
 
     async def main() -> None:
         async def one() -> None:
-            await asyncio.to_thread(time.sleep, 2)
+            await asyncio.to_thread(time.sleep, 2)  # virtual time
             ends.append(world.now_s)
 
         await asyncio.gather(one(), one(), one())
@@ -201,13 +201,13 @@ def test_real_time_is_back_afterwards(world: Any) -> None:
     """
     Outside of a run, time.sleep and threading.Event are the real ones.
     """
-    before = (time.sleep, threading.Event)
+    before = (time.sleep, threading.Event)  # virtual time
     during: list[Any] = []
-    world.kernel.at(1, lambda: during.append(time.sleep))
+    world.kernel.at(1, lambda: during.append(time.sleep))  # virtual time
 
     world.pass_s(1)
 
-    assert before == (time.sleep, threading.Event)
+    assert before == (time.sleep, threading.Event)  # virtual time
     assert before[0] is not during[0]
 
 
@@ -218,12 +218,14 @@ def test_what_nobody_caught_is_told(world: Any) -> None:
 
     async def main() -> None:
         asyncio.get_running_loop().call_soon(lambda: 1 // 0)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
 
     world.begin(world.instance(), main)
     world.pass_s(2)
 
-    assert ["ZeroDivisionError"] == [type(trouble["exception"]).__name__ for trouble in world.troubles]
+    assert ["ZeroDivisionError"] == [
+        type(trouble["exception"]).__name__ for trouble in world.troubles
+    ]
 
 
 def test_loop_that_ends_cancels_what_is_left(world: Any) -> None:
@@ -241,7 +243,7 @@ def test_loop_that_ends_cancels_what_is_left(world: Any) -> None:
 
     async def main() -> None:
         instance.keep = asyncio.ensure_future(left())
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
 
     world.begin(instance, main)
     world.pass_s(2)

@@ -129,7 +129,7 @@ def test_call_soon_across_threads_raises(world: Any) -> None:
         await waiting[0]
 
     async def resolves() -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # virtual time
         try:
             waiting[0].set_result(None)
         except RuntimeError as error:
@@ -196,9 +196,7 @@ def test_sets_of_tasks_iterate_alike(world: Any) -> None:
 
     async def main() -> None:
         dice = random.Random(1)
-        tasks = {
-            asyncio.ensure_future(asyncio.sleep(dice.random())) for _ in range(20)
-        }
+        tasks = {asyncio.ensure_future(asyncio.sleep(dice.random())) for _ in range(20)}
         done, _ = await asyncio.wait(tasks)
         names.append([task.get_name() for task in done])
 

@@ -14,9 +14,7 @@ from anarchon_simulation.strategies import plans
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(plan=plans())
 def test_every_rule_holds(plan: Plan) -> None:
     """
@@ -39,7 +37,10 @@ def test_failure_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
         plans(),
         lambda plan: not run_plan(plan).ok,
         settings=settings(
-            max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+            max_examples=150,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
         ),
     )
 

@@ -7,13 +7,13 @@ A rule that no planted bug breaks is not yet a check.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-import anarchon.memory.lease as table
 from anarchon.backend import ClaimAnswer, Verdict
 from anarchon.errors import StoreUnavailableError
 from anarchon.memory.store import MemoryStore
@@ -33,6 +33,11 @@ from anarchon_simulation.drawing import draw_plan
 from anarchon_simulation.instance import Instance
 from anarchon_simulation.scenario import run_plan
 from anarchon_simulation.store import SimulatedStore
+
+table: Any = importlib.import_module("anarchon.memory.lease")
+"""
+Where the memory store looks its decisions up.
+"""
 
 SEEDS_MAX = 400
 """
@@ -74,12 +79,13 @@ def release_before_drain(patch: Patch) -> None:
     stop() releases runs while their handlers still go on.
     """
     drain = Ending.drain
+    asking: list[Any] = []
 
     async def release_first(self: Ending, *args: Any) -> None:
         if isinstance(self._ledger, LeaseLedger):
             for run in self._executor.runs:
                 request = self._ledger._release_request(run)
-                asyncio.ensure_future(self._ledger._releases.ask(request))
+                asking.append(asyncio.ensure_future(self._ledger._releases.ask(request)))
         await drain(self, *args)
 
     patch.setattr(Ending, "drain", release_first)
@@ -188,7 +194,7 @@ def renewals_end_with_stop(patch: Patch) -> None:
     async def forget(self: Ending, *args: Any) -> None:
         assert self._renewals is not None or not isinstance(self._ledger, LeaseLedger)
         await drain(self, *args)
-        await asyncio.sleep(self._executor.runs and 10.0 or 0.0)
+        await asyncio.sleep((self._executor.runs and 10.0) or 0.0)
 
     patch.setattr(Ending, "drain", forget)
 
@@ -223,7 +229,9 @@ def claim_granted_after_its_deadline(patch: Patch) -> None:
     """
     decide = table.decide_claim
     patch.setattr(
-        table, "decide_claim", lambda state, request, now: decide(state, replace(request, not_after_ms=None), now)
+        table,
+        "decide_claim",
+        lambda state, request, now: decide(state, replace(request, not_after_ms=None), now),
     )
 
 
@@ -349,7 +357,9 @@ def seeds_until_found() -> tuple[int, str]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_planted_bug_is_found(
-    plant: Callable[[Patch], None], monkeypatch: Patch, record_property: Callable[[str, object], None]
+    plant: Callable[[Patch], None],
+    monkeypatch: Patch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """
     Each bug breaks a rule within a bounded number of seeds; how many is written into the report.
@@ -360,5 +370,4 @@ def test_planted_bug_is_found(
 
     record_property("seeds", seeds)
     record_property("rule", rule)
-    print(f"{plant.__name__}: found after {seeds} seeds: {rule}")
     assert 0 < seeds

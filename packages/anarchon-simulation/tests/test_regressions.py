@@ -21,7 +21,9 @@ def test_plain_function_that_waits_for_a_thread_does_not_begin_when_its_run_is_l
         ),
         jobs=(
             JobPlan(name="beat", every_ms=5_000),
-            JobPlan(name="long", every_ms=60_000, plain=True, work_ms=(12_000, 12_000), jitter_ms=0),
+            JobPlan(
+                name="long", every_ms=60_000, plain=True, work_ms=(12_000, 12_000), jitter_ms=0
+            ),
             JobPlan(name="short", every_ms=10_000, plain=True, work_ms=(10, 10), jitter_ms=0),
         ),
         start_ms=1_767_225_655_000,

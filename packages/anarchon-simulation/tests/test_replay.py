@@ -30,7 +30,9 @@ def digests(python: str, hash_seed: int) -> str:
 
     Another Python finds the pure Python packages of this one.
     """
-    path = os.pathsep.join(entry for entry in sys.path if Path(entry).name in ("src", "site-packages"))
+    path = os.pathsep.join(
+        entry for entry in sys.path if Path(entry).name in ("src", "site-packages")
+    )
     return subprocess.run(
         [python, "-c", PROGRAM, SEEDS],
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},

@@ -39,7 +39,7 @@ def slow_jobs() -> Jobs:
     @jobs.every("slow", "1h", jitter=0)
     async def slow(ctx: RunContext) -> None:
         for _ in range(12):
-            await asyncio.sleep(10)
+            await asyncio.sleep(10)  # virtual time
 
     return jobs
 
@@ -115,7 +115,7 @@ def test_plain_function_takes_virtual_time() -> None:
 
     @jobs.every("plain", "1h", jitter=0)
     def plain() -> None:
-        time.sleep(600)
+        time.sleep(600)  # virtual time
 
     report = simulate(jobs, start=START, until="80m")
     (record,) = report.ran("plain")
@@ -249,7 +249,9 @@ def test_same_seed_same_report() -> None:
     """
     The seed decides everything.
     """
-    digests = [simulate(slow_jobs(), start=START, until="3h", seed=seed).digest for seed in (1, 1, 2)]
+    digests = [
+        simulate(slow_jobs(), start=START, until="3h", seed=seed).digest for seed in (1, 1, 2)
+    ]
 
     assert digests[0] == digests[1]
     assert digests[0] != digests[2]
@@ -279,7 +281,9 @@ def test_timeline_has_instances_as_columns() -> None:
     """
     The picture shows dates, instances and what happened to them.
     """
-    text = simulate(slow_jobs(), start=START, until="65m", incidents=[crash("a", at="2m")]).timeline()
+    text = simulate(
+        slow_jobs(), start=START, until="65m", incidents=[crash("a", at="2m")]
+    ).timeline()
 
     assert " a " in text.splitlines()[0]
     assert "2026-01-01 00:02:00.000 | ** Crash" in text
@@ -293,7 +297,11 @@ def test_timeline_has_instances_as_columns() -> None:
         ({"start": START, "until": START}, "must lie after start"),
         ({"start": START, "until": "1h", "instances": 0}, "1 to 26"),
         (
-            {"start": START, "until": "1h", "incidents": [crash("a", at=datetime(2025, 1, 1, tzinfo=UTC))]},
+            {
+                "start": START,
+                "until": "1h",
+                "incidents": [crash("a", at=datetime(2025, 1, 1, tzinfo=UTC))],
+            },
             "before the start",
         ),
     ],

@@ -70,7 +70,9 @@ def test_a_year_accounts_for_every_slot_in_flat_memory() -> None:
     def watch(cluster: Cluster) -> None:
         cluster.trace.entries.clear()
         for month in range(1, 13):
-            cluster.kernel.at(month * 30 * DAY_MS * 1_000, lambda: blocks.append(sys.getallocatedblocks()))
+            cluster.kernel.at(
+                month * 30 * DAY_MS * 1_000, lambda: blocks.append(sys.getallocatedblocks())
+            )
 
     result = simulate(
         scheduler,

@@ -48,7 +48,9 @@ def _sweep(first: int, count: int, order: str, processes: int | None) -> int:
     total = Sweep()
     told = 0
     for total in sweep(
-        range(first, first + count), order="task" if order == "task" else "fifo", processes=processes
+        range(first, first + count),
+        order="task" if order == "task" else "fifo",
+        processes=processes,
     ):
         for failure in total.failures[told:]:
             _say(f"seed {failure.seed}: {failure.broken[0]}")

@@ -28,7 +28,7 @@ from anarchon_simulation.rows import row_of
 from anarchon_simulation.store import SimulatedStore
 from anarchon_simulation.trace import Trace
 
-__all__ = ["Audit", "BrokenRuleError", "JobBooks", "Missed"]
+__all__ = ["Audit", "BrokenRuleError", "JobBooks", "Missed", "Run"]
 
 Run = tuple[int, int]
 """
@@ -139,7 +139,9 @@ class Audit:
             self._claim(books, request, answer, lease_now_ms)
         elif isinstance(request, RenewRequest) and isinstance(answer, RenewAnswer):
             self._renewal(books, request, answer, lease_now_ms, changed=before != after)
-        elif isinstance(request, FinishRequest | ReleaseRequest) and isinstance(answer, CloseAnswer):
+        elif isinstance(request, FinishRequest | ReleaseRequest) and isinstance(
+            answer, CloseAnswer
+        ):
             self._note_close(request, answer, sender)
             self._closing(books, request, answer, changed=before != after)
         if after is not None:
@@ -151,7 +153,11 @@ class Audit:
         job, run = request.job, (request.slot, request.attempt)
         if answer.verdict is Verdict.OVERLAP and answer.recorded:
             self._missed(books, request, answer)
-        if answer.verdict is Verdict.DONE and books.live is not None and books.live[0] == request.slot:
+        if (
+            answer.verdict is Verdict.DONE
+            and books.live is not None
+            and books.live[0] == request.slot
+        ):
             books.live = None  # Given up: nothing is live any more.
         if answer.verdict is not Verdict.WON:
             return
@@ -242,7 +248,10 @@ class Audit:
             self.breaks(f"{job} {run} was closed with a token that it never had", job)
         if not answer.accepted or books.live != run or books.released:
             if changed:
-                self.breaks(f"a {type(request).__name__} of {job} {run} changed something, but live is {books.live}", job)
+                self.breaks(
+                    f"a {type(request).__name__} of {job} {run} changed something, but live is {books.live}",
+                    job,
+                )
             return
         if isinstance(request, FinishRequest):
             books.ended[request.slot] = str(request.status)

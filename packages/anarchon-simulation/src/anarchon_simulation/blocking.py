@@ -118,7 +118,7 @@ def real_time_is_away(kernel_thread: Sleeper) -> Iterator[None]:
         else:
             sleeper.sleep(max(0, round(seconds * 1e6)))
 
-    time.sleep = sleep
+    time.sleep = sleep  # type: ignore[assignment]  # the stub also takes what can be an index
     threading.Event = VirtualEvent  # type: ignore[misc]  # a class takes the place of a class
     try:
         with simulated_thread(kernel_thread):

@@ -36,7 +36,12 @@ class MachineClock:
     """
 
     def __init__(
-        self, true_us: Callable[[], int], *, start_ms: int = START_MS, offset_ms: int = 0, drift_ppm: int = 0
+        self,
+        true_us: Callable[[], int],
+        *,
+        start_ms: int = START_MS,
+        offset_ms: int = 0,
+        drift_ppm: int = 0,
     ) -> None:
         self._true_us = true_us
         self._began_us = true_us()

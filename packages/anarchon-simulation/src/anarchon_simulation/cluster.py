@@ -39,7 +39,7 @@ from anarchon_simulation.store import SimulatedStore
 from anarchon_simulation.strays import send_strays
 from anarchon_simulation.trace import Trace
 
-__all__ = ["Build", "Cluster"]
+__all__ = ["Build", "Cluster", "describe_event"]
 
 Build = Callable[["Process", SimulatedBackend], Scheduler]
 
@@ -121,7 +121,11 @@ class Cluster:
         Return the process of an instance that is alive now.
         """
         return next(
-            (process for process in reversed(self.processes) if process.name == name and process.alive),
+            (
+                process
+                for process in reversed(self.processes)
+                if process.name == name and process.alive
+            ),
             None,
         )
 
@@ -263,9 +267,7 @@ class Cluster:
         self.kernel.after(pause_ms * 1_000, then)
 
     def _held(self, process: Process, duration_ms: int) -> None:
-        process.held_until_us = max(
-            process.held_until_us, self.kernel.now_us + duration_ms * 1_000
-        )
+        process.held_until_us = max(process.held_until_us, self.kernel.now_us + duration_ms * 1_000)
 
     def _asked_in_time(self, request: ClaimRequest, sender: str) -> None:
         """
@@ -293,7 +295,9 @@ class Cluster:
 
     def _trouble(self, instance: Instance, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        self.audit.breaks(f"nobody caught it on {instance.name}: {context.get('message')} {error!r}")
+        self.audit.breaks(
+            f"nobody caught it on {instance.name}: {context.get('message')} {error!r}"
+        )
 
     def _note(self, column: str, text: str) -> None:
         self.trace.add(self.now_us(), column, "fault", f"** {text}")
@@ -315,7 +319,16 @@ def describe_event(event: Event) -> str:
     if job is not None:
         attempt = getattr(event, "attempt", None)
         words.append(job if slot is None else f"{job} {slot}.{attempt}")
-    for name in ("status", "reason", "first_slot", "last_slot", "count", "step_ms", "duration_ms", "message"):
+    for name in (
+        "status",
+        "reason",
+        "first_slot",
+        "last_slot",
+        "count",
+        "step_ms",
+        "duration_ms",
+        "message",
+    ):
         value = getattr(event, name, None)
         if value is not None:
             words.append(f"{value}" if name in ("status", "reason") else f"{name}={value}")

@@ -65,7 +65,9 @@ def _draw_store(dice: Random) -> StorePlan:
         leases=leases,
         hints=dice.random() < 0.4,
         batch_max=dice.choice((1, 2, 256)),
-        offset_ms=dice.choice((0, 0, dice.randint(-_OFFSET_MS_MAX, _AHEAD_MS_MAX))) if leases else 0,
+        offset_ms=dice.choice((0, 0, dice.randint(-_OFFSET_MS_MAX, _AHEAD_MS_MAX)))
+        if leases
+        else 0,
         drift_ppm=dice.choice((0, dice.randint(-_DRIFT_PPM_MAX, _DRIFT_PPM_MAX))),
         delay_ms=(dice.randint(0, 5), dice.choice((5, 20, 100))),
     )
@@ -120,7 +122,9 @@ def _draw_faults(dice: Random, names: list[str]) -> list[Fault]:
     at_ms, name = dice.randint(1_000, _FAULTS_UNTIL_MS - 20_000), dice.choice(names)
     slow = Slow(at_ms=at_ms, duration_ms=6_000, delay_ms=dice.choice((450, 900)), instance=name)
     cut = Cut(
-        at_ms=at_ms + dice.randint(500, 5_000), instance=name, duration_ms=dice.randint(4_000, 12_000)
+        at_ms=at_ms + dice.randint(500, 5_000),
+        instance=name,
+        duration_ms=dice.randint(4_000, 12_000),
     )
     return [slow, cut]
 
@@ -147,7 +151,9 @@ def _draw_fault(dice: Random, names: list[str]) -> Fault:
             loop: Literal["handlers", "renewals"] = dice.choice(("handlers", "renewals"))
             return Stall(at_ms=at_ms, instance=name, duration_ms=duration_ms, loop=loop)
         case 8:
-            by_ms = dice.choice((dice.randint(-5_000, 5_000), dice.randint(-_OFFSET_MS_MAX, _OFFSET_MS_MAX)))
+            by_ms = dice.choice(
+                (dice.randint(-5_000, 5_000), dice.randint(-_OFFSET_MS_MAX, _OFFSET_MS_MAX))
+            )
             return StepClock(at_ms=at_ms, instance=name, by_ms=by_ms)
         case 9:
             return StepStore(at_ms=at_ms, by_ms=dice.randint(-3_000, 3_000))
@@ -159,10 +165,16 @@ def _draw_fault(dice: Random, names: list[str]) -> Fault:
                 ("all", "all", "first", "second")
             )
             return Cut(
-                at_ms=at_ms, instance=name, duration_ms=duration_ms, lost=lost, connection=connection
+                at_ms=at_ms,
+                instance=name,
+                duration_ms=duration_ms,
+                lost=lost,
+                connection=connection,
             )
         case 12:
-            return Slow(at_ms=at_ms, duration_ms=duration_ms, delay_ms=dice.choice((200, 1_000, 4_000)))
+            return Slow(
+                at_ms=at_ms, duration_ms=duration_ms, delay_ms=dice.choice((200, 1_000, 4_000))
+            )
         case 13:
             return Stray(at_ms=at_ms, job="beat")
         case _:

@@ -61,7 +61,9 @@ class Incident:
         else:
             at_ms = duration_ms(self.at, what="at", minimum_ms=0)
         if at_ms < 0:
-            msg = f"{type(self.what).__name__} at {self.at!r} lies before the start of the simulation"
+            msg = (
+                f"{type(self.what).__name__} at {self.at!r} lies before the start of the simulation"
+            )
             raise InvalidOptionError(msg)
         return replace(self.what, at_ms=at_ms)
 

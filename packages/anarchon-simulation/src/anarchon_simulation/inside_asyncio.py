@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 __all__ = ["enter_loop", "is_task_step"]
 
-enter_loop: Callable[[asyncio.AbstractEventLoop | None], None] = asyncio._set_running_loop  # noqa: SLF001 - asyncio exports it for event loops, under this name alone
+# asyncio exports it, for event loops, under this name alone.
+enter_loop: Callable[[asyncio.AbstractEventLoop | None], None] = asyncio._set_running_loop  # noqa: SLF001 - see above
 """
 Make a loop the running one of this thread: the kernel goes from loop to loop, and none of them runs by itself.
 """

@@ -8,6 +8,7 @@ crash. A crash is a power cut: nothing of it ever runs again, not even a ``final
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Coroutine
 from random import Random
@@ -232,10 +233,9 @@ class Instance:
             lane.kill()
         for task in sorted(left, key=hash):
             coroutine: Any = task.get_coro()
-            try:
+            with contextlib.suppress(BaseException):
+                # A clean-up that awaits has nothing left to wait for.
                 coroutine.close()
-            except BaseException:  # noqa: BLE001, S110 - a clean-up that awaits has nothing left to wait for
-                pass
         for loop in self._loops:
             if not loop.is_closed():
                 loop.close()

@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from anarchon_simulation.blocking import VirtualEvent, real_time_is_away
+from anarchon_simulation.counted import CountedHandle
 from anarchon_simulation.digest import Digest
 from anarchon_simulation.inside_asyncio import enter_loop
 from anarchon_simulation.lanes import Lane, Order, Work
@@ -39,14 +40,19 @@ class DeadlockError(SimulationError):
     """
 
 
-class Timer:
+class _Timer:
     """
     An entry of the heap: work for a lane, or a call of the kernel's own.
     """
 
     __slots__ = ("call", "lane", "work")
 
-    def __init__(self, lane: SimulatedLoop | None, work: Work | None, call: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        lane: SimulatedLoop | None,
+        work: CountedHandle | None,
+        call: Callable[[], None] | None,
+    ) -> None:
         self.lane = lane
         self.work = work
         self.call = call
@@ -65,7 +71,9 @@ class Kernel:
             as a loop without end.
     """
 
-    def __init__(self, seed: int | str, *, order: Order = "fifo", instant_steps_max: int = 1_000_000) -> None:
+    def __init__(
+        self, seed: int | str, *, order: Order = "fifo", instant_steps_max: int = 1_000_000
+    ) -> None:
         self.order: Order = order
         self.random = Random(f"{seed}:order")  # noqa: S311 - a seed must give the same choices again
         self.now_us = 0
@@ -77,7 +85,7 @@ class Kernel:
         self._instant_steps_max = instant_steps_max
         self._numbers = 0
         self._sequence = 0
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[tuple[int, int, _Timer]] = []
         self._runnable: list[Lane] = []
         self._closing: list[Callable[[], None]] = []
         self.closed = False
@@ -102,7 +110,7 @@ class Kernel:
         """
         Call the kernel's own *call* at an instant of true time, whatever lanes are doing.
         """
-        self._push(when_us, Timer(None, None, call))
+        self._push(when_us, _Timer(None, None, call))
 
     def after(self, pause_us: int, call: Callable[[], None]) -> None:
         """
@@ -110,11 +118,11 @@ class Kernel:
         """
         self.at(self.now_us + self.ahead_us + pause_us, call)
 
-    def at_loop(self, when_us: int, lane: SimulatedLoop, work: Work) -> None:
+    def at_loop(self, when_us: int, lane: SimulatedLoop, work: CountedHandle) -> None:
         """
         Give *work* to a loop at an instant of true time.
         """
-        self._push(when_us, Timer(lane, work, None))
+        self._push(when_us, _Timer(lane, work, None))
 
     def on_close(self, call: Callable[[], None]) -> None:
         """
@@ -136,7 +144,9 @@ class Kernel:
         """
         if event.is_set() or timeout_us is None:
             if not event.is_set():
-                msg = "a callback waits without end for an event, and blocks its event loop for ever"
+                msg = (
+                    "a callback waits without end for an event, and blocks its event loop for ever"
+                )
                 raise DeadlockError(msg)
             return True
         self.sleep(timeout_us)
@@ -184,7 +194,7 @@ class Kernel:
         self._heap.clear()
         self._runnable.clear()
 
-    def _push(self, when_us: int, timer: Timer) -> None:
+    def _push(self, when_us: int, timer: _Timer) -> None:
         self._sequence += 1
         heapq.heappush(self._heap, (when_us, self._sequence, timer))
 
@@ -197,7 +207,9 @@ class Kernel:
                 if until():
                     return
                 if limit_us is not None and (not self._heap or self._heap[0][0] > limit_us):
-                    msg = f"what was waited for has not come by {limit_us / 1e6:g} s of virtual time"
+                    msg = (
+                        f"what was waited for has not come by {limit_us / 1e6:g} s of virtual time"
+                    )
                     raise DeadlockError(msg)
                 self._jump()
                 at_this_instant = 0

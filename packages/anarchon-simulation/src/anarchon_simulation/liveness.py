@@ -86,7 +86,15 @@ def unaccounted(
         books = cluster.audit.books(job.name)
         records = _records(cluster, job.name)
         if cluster.plan.store.leases:
-            yield from _slots(cluster, heard, job, books, records, calm_since_ms, store_ms - grace_ms)
+            yield from _slots(
+                cluster,
+                heard,
+                job,
+                books,
+                records,
+                calm_since_ms=calm_since_ms,
+                until_ms=store_ms - grace_ms,
+            )
             yield from _unfinished(
                 job,
                 books,
@@ -95,7 +103,7 @@ def unaccounted(
                 overdue_ms=cluster.store.clock.suspend_ms() - books.lease_until_ms - grace_ms,
             )
         else:
-            yield from _claims_only(cluster, job, records, calm_since_ms, store_ms - grace_ms)
+            yield from _claims_only(job, records, calm_since_ms, store_ms - grace_ms)
     for process in cluster.processes:
         if process.alive and process.state is not State.RUNNING:
             yield f"{process.name} is {process.state.value}, and not running"
@@ -147,6 +155,7 @@ def _slots(
     job: JobPlan,
     books: JobBooks,
     records: dict[int, list[RunRecord]],
+    *,
     calm_since_ms: int,
     until_ms: int,
 ) -> Iterator[str]:
@@ -171,7 +180,9 @@ def _slots(
                 yield f"{job.name} {slot} was never decided; the newest is {books.high}"
         elif slot > calm_since_ms and job.catch_up != "all":
             yield f"{job.name} {slot} was lost although nothing went wrong"
-        elif job.catch_up == "all" and job.catch_up_window_ms is None and job.max_lateness_ms is None:
+        elif (
+            job.catch_up == "all" and job.catch_up_window_ms is None and job.max_lateness_ms is None
+        ):
             yield f"{job.name} {slot} was left out although every slot is to be caught up"
         elif not _explained(heard, job.name, slot, books):
             yield f"{job.name} {slot} was missed, and nobody told it"
@@ -182,7 +193,10 @@ def _works(cluster: Cluster, books: JobBooks) -> bool:
     Say whether a job with slots to catch up gets on with them: one goes on, or was begun just now.
     """
     idle_us = cluster.now_us() - books.granted_us
-    return books.live is not None or idle_us < (cluster.plan.lease_ms + 2 * cluster.plan.heartbeat_ms) * 1_000
+    return (
+        books.live is not None
+        or idle_us < (cluster.plan.lease_ms + 2 * cluster.plan.heartbeat_ms) * 1_000
+    )
 
 
 def _explained(heard: Heard, job: str, slot: int, books: JobBooks) -> bool:
@@ -235,7 +249,6 @@ def _settled(job: JobPlan, books: JobBooks, last: RunRecord) -> bool:
 
 
 def _claims_only(
-    cluster: Cluster,
     job: JobPlan,
     records: dict[int, list[RunRecord]],
     calm_since_ms: int,
@@ -250,4 +263,3 @@ def _claims_only(
     for slot, attempts in records.items():
         if len(attempts) > 1:
             yield f"{job.name} {slot} was executed {len(attempts)} times"
-

@@ -50,9 +50,7 @@ class LoopHome(Protocol):
         Keep a timer that came due while the machine was suspended.
         """
 
-    def call_in_thread(
-        self, loop: SimulatedLoop, call: Callable[[], Any]
-    ) -> asyncio.Future[Any]:
+    def call_in_thread(self, loop: SimulatedLoop, call: Callable[[], Any]) -> asyncio.Future[Any]:
         """
         Run a call in a simulated handler thread.
         """
@@ -80,7 +78,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._home = home
         self._kernel = home.kernel
         self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
-        self.lane = Lane(home.kernel, number=home.kernel.number(), name=f"{home.name}/{name}", loop=self)
+        self.lane = Lane(
+            home.kernel, number=home.kernel.number(), name=f"{home.name}/{name}", loop=self
+        )
 
     # Time.
 
@@ -91,7 +91,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._home.clock.monotonic_us() / 1e6
 
     def call_soon(  # type: ignore[override]  # the stub's type variables tuple is no plainer
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """
         Call on this loop; from another simulated thread it is an error, as it is a bug there.
@@ -109,7 +112,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_soon_threadsafe(callback, *args, context=context)
 
     def call_soon_threadsafe(  # type: ignore[override]  # the same
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """
         Call on this loop, from any thread of the simulation.
@@ -201,7 +207,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return task
 
     def run_in_executor(  # type: ignore[override]  # the stub's type variables are of a newer Python
-        self, executor: Any, func: Callable[..., Any], *args: Any
+        self,
+        executor: Any,  # noqa: ARG002 - whatever it is, the instance's threads do the work
+        func: Callable[..., Any],
+        *args: Any,
     ) -> asyncio.Future[Any]:
         """
         Call in a simulated thread of the instance, whatever executor is named.

@@ -35,9 +35,7 @@ class Port(Protocol):
     What stands between a backend and its store.
     """
 
-    def send(
-        self, line: Line, serve: Callable[[], Any], reply: Callable[[Any], None]
-    ) -> None:
+    def send(self, line: Line, serve: Callable[[], Any], reply: Callable[[Any], None]) -> None:
         """
         Carry a request to the store, and what it answers back; each once, several times, or never.
         """
@@ -80,16 +78,12 @@ class Network:
         """
         Let something go wrong from now on, until its time is over.
         """
-        active: list[Any]
-        match fault:
-            case Outage():
-                active = self._outages
-            case Cut():
-                active = self._cuts
-            case Slow():
-                active = self._slow
-            case Lossy():
-                active = self._lossy
+        active: Any = {
+            Outage: self._outages,
+            Cut: self._cuts,
+            Slow: self._slow,
+            Lossy: self._lossy,
+        }[type(fault)]
         active.append(fault)
         self._kernel.at(
             self._kernel.now_us + fault.duration_ms * 1_000, lambda: active.remove(fault)

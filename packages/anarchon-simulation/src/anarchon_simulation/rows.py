@@ -22,8 +22,8 @@ from anarchon.protocol import JobState, Live
 
 __all__ = ["ROWS", "row_of"]
 
-Request = ClaimRequest | RenewRequest | FinishRequest | ReleaseRequest | RegisterRequest
-Answer = ClaimAnswer | RenewAnswer | CloseAnswer | RegisterAnswer | BackendError
+_Request = ClaimRequest | RenewRequest | FinishRequest | ReleaseRequest | RegisterRequest
+_Answer = ClaimAnswer | RenewAnswer | CloseAnswer | RegisterAnswer | BackendError
 
 ROWS = frozenset(
     {
@@ -66,7 +66,7 @@ The rows that a sweep must have met.
 
 
 def row_of(
-    request: Request, answer: Answer, *, before: JobState | None, lease_now_ms: int
+    request: _Request, answer: _Answer, *, before: JobState | None, lease_now_ms: int
 ) -> str:
     """
     Name the row that answered *request*.
@@ -128,7 +128,9 @@ def _claim_row(
         case Verdict.DONE:
             return "claim: done, ended"
         case Verdict.RUNNING:
-            holds = live is not None and live.token is not None and live.lease_until_ms > lease_now_ms
+            holds = (
+                live is not None and live.token is not None and live.lease_until_ms > lease_now_ms
+            )
             return "claim: running, lease holds" if holds else "claim: running, another attempt"
         case Verdict.OVERLAP if request.overlap == "wait":
             return "claim: overlap, waiting"
@@ -154,4 +156,3 @@ def _won_row(request: ClaimRequest, live: Live | None) -> str:
     if live.token is None:
         return "claim: won, over an older run that was released"
     return "claim: won, over an older run whose lease ran out"
-

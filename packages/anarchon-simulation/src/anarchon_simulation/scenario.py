@@ -69,8 +69,12 @@ class Outcome:
         """
         Say what broke, how to replay it, and what happened before.
         """
-        lines = [f"seed {self.plan.seed} ({self.plan.order}), digest {self.digest}, {self.steps} steps"]
-        lines += [f"  broken: {rule}" for rule in self.broken[:_RULES_SHOWN]] or ["  every rule held"]
+        lines = [
+            f"seed {self.plan.seed} ({self.plan.order}), digest {self.digest}, {self.steps} steps"
+        ]
+        lines += [f"  broken: {rule}" for rule in self.broken[:_RULES_SHOWN]] or [
+            "  every rule held"
+        ]
         if len(self.broken) > _RULES_SHOWN:
             lines.append(f"  and {len(self.broken) - _RULES_SHOWN} more")
         about = {entry.job for entry in self.entries if entry.sort == "broken"} - {None}
@@ -189,5 +193,6 @@ class _BugHandler(logging.Handler):
             return
         message = record.getMessage()
         if "bug in anarchon" in message or "unforeseen" in message or "followed up" in message:
-            self._cluster.audit.breaks(f"logged: {message}: {record.exc_info and record.exc_info[1]!r}")
-
+            self._cluster.audit.breaks(
+                f"logged: {message}: {record.exc_info and record.exc_info[1]!r}"
+            )

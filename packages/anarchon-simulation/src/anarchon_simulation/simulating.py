@@ -16,7 +16,7 @@ from anarchon.records import Retention
 from anarchon.scheduler import Scheduler
 from anarchon_simulation.audit import BrokenRuleError
 from anarchon_simulation.backend import SimulatedBackend
-from anarchon_simulation.cluster import Cluster
+from anarchon_simulation.cluster import Build, Cluster
 from anarchon_simulation.incidents import Incident, instant_ms
 from anarchon_simulation.plan import InstancePlan, Plan, StorePlan
 from anarchon_simulation.process import Process, State
@@ -91,6 +91,46 @@ def simulate(
         DefinitionError: An option is wrong.
     """
     start_ms = instant_ms(start, what="start")
+    plan = Plan(
+        seed=seed,
+        start_ms=start_ms,
+        faults_until_ms=_lasts_ms(start_ms, until),
+        store=StorePlan(leases=leases, hints=hints),
+        instances=_instance_plans(instances),
+        faults=tuple(incident.fault(start_ms) for incident in incidents),
+    )
+    return _run(plan, _builder(jobs, options), retention=retention, watch=watch)
+
+
+def _run(
+    plan: Plan,
+    build: Build,
+    *,
+    retention: Retention | None,
+    watch: Callable[[Cluster], None] | None,
+) -> Report:
+    told: list[Told] = []
+
+    def hear(process: Process, event: Event) -> None:
+        told.append(Told(at_ms=cluster.wall_ms, instance=process.name, event=event))
+
+    cluster = Cluster(plan, build, heard=hear, entries_max=_ENTRIES_MAX)
+    cluster.store.memory.retention = retention or Retention(
+        age_ms=None, records_per_job=_RECORDS_MAX
+    )
+    if watch is not None:
+        watch(cluster)
+    try:
+        _live(cluster, plan.faults_until_ms * 1_000)
+        report = _report(cluster, told)
+    finally:
+        cluster.kernel.close()
+    if cluster.audit.broken:
+        raise BrokenRuleError("\n".join([*cluster.audit.broken, "", report.timeline()]))
+    return report
+
+
+def _lasts_ms(start_ms: int, until: datetime | Duration) -> int:
     if isinstance(until, datetime):
         lasts_ms = instant_ms(until, what="until") - start_ms
     else:
@@ -98,33 +138,7 @@ def simulate(
     if lasts_ms <= 0:
         msg = f"until must lie after start; got {until!r}"
         raise InvalidOptionError(msg)
-    plan = Plan(
-        seed=seed,
-        start_ms=start_ms,
-        faults_until_ms=lasts_ms,
-        store=StorePlan(leases=leases, hints=hints),
-        instances=_instance_plans(instances),
-        faults=tuple(incident.fault(start_ms) for incident in incidents),
-    )
-    told: list[Told] = []
-
-    def hear(process: Process, event: Event) -> None:
-        told.append(Told(at_ms=cluster.wall_ms, instance=process.name, event=event))
-
-    cluster = Cluster(plan, _builder(jobs, options), heard=hear, entries_max=_ENTRIES_MAX)
-    cluster.store.memory.retention = retention or Retention(
-        age_ms=None, records_per_job=_RECORDS_MAX
-    )
-    if watch is not None:
-        watch(cluster)
-    try:
-        _live(cluster, lasts_ms * 1_000)
-        report = _report(cluster, told)
-    finally:
-        cluster.kernel.close()
-    if cluster.audit.broken:
-        raise BrokenRuleError("\n".join([*cluster.audit.broken, "", report.timeline()]))
-    return report
+    return lasts_ms
 
 
 def _live(cluster: Cluster, until_us: int) -> None:
@@ -170,9 +184,7 @@ def _instance_plans(instances: int | Sequence[str | InstancePlan]) -> tuple[Inst
     )
 
 
-def _builder(
-    jobs: Scheduler | Jobs | Factory, options: dict[str, Any]
-) -> Callable[[Process, SimulatedBackend], Scheduler]:
+def _builder(jobs: Scheduler | Jobs | Factory, options: dict[str, Any]) -> Build:
     if isinstance(jobs, Scheduler):
         options = {**_options_of(jobs), **options}
         collection = _jobs_of(jobs)

@@ -68,7 +68,9 @@ class SimulatedStore:
         self.leases = leases
         self.memory = MemoryStore(clock=clock)
         self.observers: list[Observer] = []
-        self._backend: Any = MemoryBackend(self.memory) if leases else MemoryClaimBackend(self.memory)
+        self._backend: Any = (
+            MemoryBackend(self.memory) if leases else MemoryClaimBackend(self.memory)
+        )
         complete(self._backend.open(timeout_ms=1))
 
     def serve(self, method: str, requests: Sequence[Any], sender: str) -> list[Any]:

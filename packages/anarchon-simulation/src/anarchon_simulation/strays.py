@@ -4,6 +4,8 @@ Requests that nobody could have sent: the store must answer them, and change not
 
 from __future__ import annotations
 
+from typing import Any
+
 from anarchon.backend import ClaimRequest, FinishRequest, ReleaseRequest, RenewRequest
 from anarchon.records import Status
 from anarchon_simulation.store import SimulatedStore
@@ -33,7 +35,12 @@ def send_strays(store: SimulatedStore, job: str) -> None:
         return
     live = None if state is None else state.live
     slot, attempt = (high, 1) if live is None else (live.slot, live.attempt)
-    named = {"job": job, "slot": slot, "attempt": attempt, "token": f"{_SENDER}:{high}"}
-    store.serve("renew", [RenewRequest(lease_ms=_LEASE_MS, **named)], _SENDER)  # type: ignore[arg-type]  # the mapping mixes texts and numbers
-    store.serve("release", [ReleaseRequest(**named)], _SENDER)  # type: ignore[arg-type]  # the same
-    store.serve("finish", [FinishRequest(status=Status.SUCCESS, **named)], _SENDER)  # type: ignore[arg-type]  # the same
+    named: dict[str, Any] = {
+        "job": job,
+        "slot": slot,
+        "attempt": attempt,
+        "token": f"{_SENDER}:{high}",
+    }
+    store.serve("renew", [RenewRequest(lease_ms=_LEASE_MS, **named)], _SENDER)
+    store.serve("release", [ReleaseRequest(**named)], _SENDER)
+    store.serve("finish", [FinishRequest(status=Status.SUCCESS, **named)], _SENDER)

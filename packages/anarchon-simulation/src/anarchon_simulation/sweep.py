@@ -72,9 +72,7 @@ def run_seeds(seeds: Iterable[int], *, order: Order = "fifo") -> Sweep:
     return total
 
 
-def sweep(
-    seeds: range, *, order: Order = "fifo", processes: int | None = None
-) -> Iterator[Sweep]:
+def sweep(seeds: range, *, order: Order = "fifo", processes: int | None = None) -> Iterator[Sweep]:
     """
     Run seeds on all cores; yields the total so far, now and then.
 

@@ -33,7 +33,13 @@ class SimulatedPool(Executor):
     What a scheduler is given as its pool; the loop does the work of it.
     """
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]  # it never returns
+    def submit(
+        self,
+        fn: Callable[..., Any],  # noqa: ARG002 - the signature of Executor
+        /,
+        *args: Any,  # noqa: ARG002 - the same
+        **kwargs: Any,  # noqa: ARG002 - the same
+    ) -> NoReturn:
         """
         Refuse: in a simulation threads are started through a loop.
 
@@ -43,7 +49,12 @@ class SimulatedPool(Executor):
         msg = "in a simulation, call loop.run_in_executor()"
         raise RuntimeError(msg)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - the signature of Executor
+    def shutdown(
+        self,
+        wait: bool = True,  # noqa: FBT001, FBT002 - the signature of Executor
+        *,
+        cancel_futures: bool = False,
+    ) -> None:
         """
         Do nothing: threads that still run go on, as daemon threads do.
         """
@@ -54,7 +65,13 @@ class SimulatedThread:
     One call in a thread of its own.
     """
 
-    def __init__(self, kernel: Kernel, lane: Lane, call: Callable[[], Any], ended: Callable[[Any, BaseException | None], None]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        lane: Lane,
+        call: Callable[[], Any],
+        ended: Callable[[Any, BaseException | None], None],
+    ) -> None:
         self._kernel = kernel
         self._lane = lane
         self._call = call

@@ -103,7 +103,8 @@ def timeline(
     lines.append("-+-".join(["-" * stamp_width, *("-" * width for _ in shown)]))
     for at_us, cells in rows:
         wrapped = [
-            [line for text in cells.get(column, ()) for line in _wrap(text, width)] for column in shown
+            [line for text in cells.get(column, ()) for line in _wrap(text, width)]
+            for column in shown
         ]
         for number in range(max((len(cell) for cell in wrapped), default=0)):
             stamp = _stamp(at_us, start_ms) if number == 0 else " " * stamp_width
@@ -119,4 +120,6 @@ def _wrap(text: str, width: int) -> list[str]:
 def _stamp(at_us: int, start_ms: int | None) -> str:
     if start_ms is None:
         return f"{at_us // 1_000 / 1_000:.3f}"
-    return f"{datetime_of(start_ms + at_us // 1_000):%Y-%m-%d %H:%M:%S}.{at_us // 1_000 % 1_000:03d}"
+    return (
+        f"{datetime_of(start_ms + at_us // 1_000):%Y-%m-%d %H:%M:%S}.{at_us // 1_000 % 1_000:03d}"
+    )
