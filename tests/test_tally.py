@@ -25,6 +25,9 @@ def junit(pytester: pytest.Pytester) -> Path:
         def test_na(record_property):
             record_property("outcome", "n/a")
             pytest.importorskip("no_such_module_anywhere")
+        def test_noted(record_property):
+            record_property("outcome", "note")
+            pytest.xfail("a SHOULD that is not kept")
         @pytest.fixture
         def broken(): raise RuntimeError
         def test_error(broken): pass
@@ -37,11 +40,13 @@ def junit(pytester: pytest.Pytester) -> Path:
 
 def test_each_outcome_counts_once(junit: Path) -> None:
     """
-    A failure and an error are failures, a clause that does not apply is no skip, and a skip is named.
+    A failure and an error are failures, a clause that does not apply, or is noted, is no skip, and a skip is named.
     """
     tally = count(junit)
 
-    assert Tally(passed=1, failed=2, skipped=1, not_applicable=1, skips=tally.skips) == tally
+    assert (
+        Tally(passed=1, failed=2, skipped=1, not_applicable=1, noted=1, skips=tally.skips) == tally
+    )
     assert "1 passed, 2 failed, 1 skipped" == tally.closing_line()
     assert "test_skip" in tally.skips[0]
 

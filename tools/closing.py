@@ -56,6 +56,10 @@ def main() -> int:
         print(
             f"{tally.not_applicable} clauses of the kit do not apply to a backend that lacks the capability."
         )
+    if tally.noted:
+        print(
+            f"{tally.noted} clauses that a backend SHOULD keep are not kept; the certificates name them."
+        )
     for skip in tally.skips:
         print(f"skipped, which fails: {skip}")
     print(tally.closing_line())

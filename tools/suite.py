@@ -113,6 +113,7 @@ def main() -> int:
     print()
     for name, tally in results.items():
         beside = f", {tally.not_applicable} not applicable" if tally.not_applicable else ""
+        beside += f", {tally.noted} noted" if tally.noted else ""
         print(f"{name:18} {tally.closing_line()}{beside}")
     for skip in total.skips:
         print(f"skipped: {skip}")

@@ -14,6 +14,12 @@ The outcome that the kit notes on a clause whose capability a backend does not d
 """
 
 
+NOTED = "note"
+"""
+The outcome of a SHOULD that a backend does not keep: told, and neither a failure nor a skip.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """
@@ -24,6 +30,7 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     not_applicable: int = 0
+    noted: int = 0
     skips: tuple[str, ...] = field(default=())
 
     def __add__(self, other: Tally) -> Tally:
@@ -32,6 +39,7 @@ class Tally:
             failed=self.failed + other.failed,
             skipped=self.skipped + other.skipped,
             not_applicable=self.not_applicable + other.not_applicable,
+            noted=self.noted + other.noted,
             skips=self.skips + other.skips,
         )
 
@@ -74,5 +82,7 @@ def _outcome(case: ET.Element) -> Tally:
     noted = {prop.get("value") for prop in case.iter("property")}
     if NOT_APPLICABLE in noted:
         return Tally(not_applicable=1)
+    if NOTED in noted:
+        return Tally(noted=1)
     name = f"{case.get('classname')}::{case.get('name')}: {skipped.get('message')}"
     return Tally(skipped=1, skips=(name,))

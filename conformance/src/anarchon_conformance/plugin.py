@@ -7,6 +7,7 @@ imports pytest and the standard library alone; the rest comes when the kit is as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "anarchon_clause(id): the clause that a test of the conformance kit checks"
     )
+
+
+@pytest.fixture
+def anarchon_figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """
+    Take the figures of a test into the certificate.
+
+    pytest's own record_property warns beside a JUnit file, which is an error where
+    warnings are.
+    """
+
+    def note(figures: str) -> None:
+        request.node.user_properties.append(("anarchon_figures", figures))
+
+    return note
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -148,7 +148,7 @@ def test_the_store_may_stand_in_the_environment(
     ("arguments", "status", "said"),
     [
         ((), 2, "history needs a store: --backend URL"),
-        (("--backend", "nosuch://x"), 1, "installed schemes: memory, memory-claim, sqlite"),
+        (("--backend", "nosuch://x"), 1, "installed schemes: memory, memory-claim"),
         (("--backend", "sqlite:///missing/folder/jobs.db"), 1, "missing/folder"),
         (("--backend", "sqlite:///jobs.db?colour=red"), 1, "unknown parameter 'colour'"),
     ],
