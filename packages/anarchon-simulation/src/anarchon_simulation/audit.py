@@ -171,7 +171,7 @@ class Audit:
             self._granted(books, request, lease_now_ms)
             if request.attempt == 1:
                 self._missed(books, request, answer)
-        elif books.live != run or books.released:
+        elif self._store.leases and (books.live != run or books.released):
             self.breaks(f"{job} {run} was won again although it is over", job)
         books.lease_until_ms = lease_now_ms + request.lease_ms
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 from collections.abc import Callable, Coroutine
 from random import Random
@@ -233,9 +234,12 @@ class Instance:
             lane.kill()
         for task in sorted(left, key=hash):
             coroutine: Any = task.get_coro()
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                self.kernel.left_unstarted = True
             with contextlib.suppress(BaseException):
                 # A clean-up that awaits has nothing left to wait for.
                 coroutine.close()
+        self._grave.clear()
         for loop in self._loops:
             if not loop.is_closed():
                 loop.close()

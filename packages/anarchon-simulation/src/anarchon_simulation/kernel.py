@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import heapq
+import warnings
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
@@ -89,6 +90,7 @@ class Kernel:
         self._runnable: list[Lane] = []
         self._closing: list[Callable[[], None]] = []
         self.closed = False
+        self.left_unstarted = False
 
     # What lanes and loops ask for.
 
@@ -188,11 +190,16 @@ class Kernel:
         if self.closed:
             return
         self.closed = True
-        with real_time_is_away(self):
+        with real_time_is_away(self), warnings.catch_warnings():
+            # Coroutines that were made and never begun are left behind, as by any power cut.
+            warnings.simplefilter("ignore", RuntimeWarning)
             for call in self._closing:
                 call()
-        self._heap.clear()
-        self._runnable.clear()
+            self._closing.clear()
+            self._heap.clear()
+            self._runnable.clear()
+            if self.left_unstarted:
+                gc.collect()
 
     def _push(self, when_us: int, timer: _Timer) -> None:
         self._sequence += 1
