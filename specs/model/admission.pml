@@ -12,7 +12,11 @@
 #ifndef END
 #define END 7
 #endif
+#ifdef NOBODY_IS_FAST
+#define AHEAD 0
+#else
 #define AHEAD 3
+#endif
 #define BEHIND 3
 #define LATENESS 3
 #define NI 3

@@ -121,10 +121,10 @@ hidden byte pick_who, pick_slot, pick_tok, pick_heard, pick_first; /* No d_step 
 
 /* ------------------------------------------------------------------------------------------------ the store */
 
-/* A lease is whole again. P: nobody brings back what its runner has released; only the live token renews. */
+/* A lease is whole again. */
 inline renew_lease(tok) {
-	assert(live_tok == tok);
-	assert(rec[REC(live_slot, live_att)] == R_RUNNING);
+	assert(live_tok == tok);                              /* P: fencing: only the live token changes a run. */
+	assert(rec[REC(live_slot, live_att)] == R_RUNNING);   /* P: nobody brings back what its runner has released. */
 	over = false
 }
 
@@ -330,7 +330,7 @@ inline decide_renewal(tok) {
 inline decide_finish(tok) {
 	if
 	:: OWN(tok) ->
-		assert(live_tok == tok);          /* P: fencing. */
+		assert(live_tok == tok);          /* P: fencing: only the live token changes a run. */
 		assert(net[tok] & COMPLETED);     /* P: nobody closes a run that nobody completed. */
 		rec[REC(live_slot, live_att)] = R_FINISHED;
 		nothing_live();
@@ -344,7 +344,7 @@ inline decide_finish(tok) {
 inline decide_release(tok) {
 	if
 	:: OWN(tok) && rec[REC(live_slot, live_att)] == R_RUNNING ->
-		assert(live_tok == tok);                                       /* P: fencing. */
+		assert(live_tok == tok);                                       /* P: fencing: only the live token changes a run. */
 		assert(!up[OWNER(tok)] || att[RUN(OWNER(tok), SLOT(tok))] != ATT(tok)
 			|| stage[RUN(OWNER(tok), SLOT(tok))] != BODY);             /* P: no release before the handler has ended. */
 		rec[REC(live_slot, live_att)] = R_HANDED_OVER;

@@ -162,58 +162,6 @@ inline clock_of(n) {
 
 hidden byte granted;
 
-#define INSTANCE(n) \
-	:: atomic { ACTS(n) && stage[n] == NO_RUN && claim[n] == IDLE -> claim[n] = SENT; idle_ticks[n] = 0 } \
-	:: d_step { claim[n] == SENT -> serve_claim(n); \
-		if \
-		:: granted -> claim[n] = HELD \
-		:: else -> claim[n] = IDLE; claim_age[n] = 0 \
-		fi } \
-	:: d_step { ACTS(n) && claim[n] == HELD -> begin_run(n) } \
-	:: atomic { claim[n] != IDLE && !calm -> \
-		if \
-		:: claim[n] == SENT -> stray_claim[n] = true \
-		:: skip \
-		fi; \
-		claim[n] = IDLE; claim_age[n] = 0 } \
-	:: d_step { stray_claim[n] && !calm -> stray_claim[n] = false; serve_claim(n) } \
-	:: atomic { stage[n] == BODY && renewal[n] == IDLE && ACTS(n) -> renewal[n] = SENT } \
-	:: d_step { renewal[n] == SENT -> \
-		if \
-		:: owner == n -> remaining = LEASE; unrenewed = 0; renewal[n] = HELD \
-		:: else -> renewal[n] = REFUSED \
-		fi } \
-	:: atomic { renewal[n] != IDLE && !calm -> renewal[n] = IDLE; renewal_age[n] = 0 } \
-	:: d_step { ACTS(n) && renewal[n] == HELD -> \
-		count_lease(n, renewal_age[n]); renewal[n] = IDLE; renewal_age[n] = 0; \
-		if \
-		:: holding[n] && left[n] > MARGIN -> holding[n] = false; LET_GO(n) \
-		:: else \
-		fi } \
-	:: d_step { ACTS(n) && renewal[n] == REFUSED -> forget(n) } \
-	:: d_step { STEP(n) -> assert(owner == n); STEPPED(n) } /* P: no step of a body whose run is somebody else's. */ \
-	:: d_step { GOES_ON(n) && left[n] <= MARGIN -> cut(n) } \
-	:: d_step { ACTS(n) && stage[n] == BODY && holding[n] -> cut(n) } \
-	:: d_step { GOES_ON(n) && left[n] > MARGIN -> cut(n) } \
-	:: atomic { ACTS(n) && stage[n] ENDED_OR_BODY -> \
-		if \
-		:: owner == n -> owner = NOBODY; remaining = 0; unrenewed = 0 \
-		:: else \
-		fi; \
-		if \
-		:: stage[n] == ENDED -> forget(n) \
-		:: skip /* The answer got lost: it is asked again. */ \
-		fi } \
-	:: atomic { ACTS(n) && !calm -> frozen[n] = true } \
-	:: d_step { frozen[n] && !dead[n] -> frozen[n] = false; \
-		if \
-		:: stage[n] == BODY && left[n] <= MARGIN -> HOLD(n) \
-		:: else \
-		fi } \
-	:: atomic { !dead[0] && !dead[1] && !calm -> dead[n] = true; stage[n] = NO_RUN; holding[n] = false; left[n] = 0; \
-		missed_ticks[n] = 0; frozen[n] = false; claim[n] = IDLE; claim_age[n] = 0; renewal[n] = IDLE; \
-		renewal_age[n] = 0 }
-
 #ifdef RELEASE_BEFORE_END
 #define ENDED_OR_BODY != NO_RUN
 #else
@@ -243,6 +191,64 @@ hidden byte granted;
 #define HOLD(n) holding[n] = true
 #endif
 #endif
+
+/* gate.Gate.__await__ */
+inline take_step(n) {
+	assert(owner == n); /* P: no body takes a step of a run that is somebody else's. */
+	STEPPED(n)
+}
+
+#define INSTANCE(n) \
+	:: atomic { ACTS(n) && stage[n] == NO_RUN && claim[n] == IDLE -> claim[n] = SENT; idle_ticks[n] = 0 } \
+	:: d_step { claim[n] == SENT -> serve_claim(n); \
+		if \
+		:: granted -> claim[n] = HELD \
+		:: else -> claim[n] = IDLE; claim_age[n] = 0 \
+		fi } \
+	:: d_step { ACTS(n) && claim[n] == HELD -> begin_run(n) } \
+	:: atomic { claim[n] != IDLE && !calm -> \
+		if \
+		:: claim[n] == SENT -> stray_claim[n] = true \
+		:: skip \
+		fi; \
+		claim[n] = IDLE; claim_age[n] = 0 } \
+	:: d_step { stray_claim[n] && !calm -> stray_claim[n] = false; serve_claim(n) } \
+	:: atomic { stage[n] == BODY && renewal[n] == IDLE && ACTS(n) -> renewal[n] = SENT } \
+	:: d_step { renewal[n] == SENT -> \
+		if \
+		:: owner == n -> remaining = LEASE; unrenewed = 0; renewal[n] = HELD \
+		:: else -> renewal[n] = REFUSED \
+		fi } \
+	:: atomic { renewal[n] != IDLE && !calm -> renewal[n] = IDLE; renewal_age[n] = 0 } \
+	:: d_step { ACTS(n) && renewal[n] == HELD -> \
+		count_lease(n, renewal_age[n]); renewal[n] = IDLE; renewal_age[n] = 0; \
+		if \
+		:: holding[n] && left[n] > MARGIN -> holding[n] = false; LET_GO(n) \
+		:: else \
+		fi } \
+	:: d_step { ACTS(n) && renewal[n] == REFUSED -> forget(n) } \
+	:: d_step { STEP(n) -> take_step(n) } \
+	:: d_step { GOES_ON(n) && left[n] <= MARGIN -> cut(n) } \
+	:: d_step { ACTS(n) && stage[n] == BODY && holding[n] -> cut(n) } \
+	:: d_step { GOES_ON(n) && left[n] > MARGIN -> cut(n) } \
+	:: atomic { ACTS(n) && stage[n] ENDED_OR_BODY -> \
+		if \
+		:: owner == n -> owner = NOBODY; remaining = 0; unrenewed = 0 \
+		:: else \
+		fi; \
+		if \
+		:: stage[n] == ENDED -> forget(n) \
+		:: skip /* The answer got lost: it is asked again. */ \
+		fi } \
+	:: atomic { ACTS(n) && !calm -> frozen[n] = true } \
+	:: d_step { frozen[n] && !dead[n] -> frozen[n] = false; \
+		if \
+		:: stage[n] == BODY && left[n] <= MARGIN -> HOLD(n) \
+		:: else \
+		fi } \
+	:: atomic { !dead[0] && !dead[1] && !calm -> dead[n] = true; stage[n] = NO_RUN; holding[n] = false; left[n] = 0; \
+		missed_ticks[n] = 0; frozen[n] = false; claim[n] = IDLE; claim_age[n] = 0; renewal[n] = IDLE; \
+		renewal_age[n] = 0 }
 
 active proctype world() {
 	do
