@@ -15,6 +15,7 @@ from itertools import chain
 import pytest
 
 import anarchon_testbed as testbed
+from anarchon import HandOver, RunContext, Scheduler
 from anarchon_redis import RedisBackend
 
 pytestmark = pytest.mark.slow
@@ -144,3 +145,43 @@ def test_a_server_that_restarts_under_load_runs_no_slot_twice(
         assert [0, 0] == statuses
         assert len(runs) > 20
         assert [] == [run for run, times in runs.items() if times > 1]
+
+
+def test_a_run_that_is_handed_over_starts_elsewhere_at_once(prefix: str) -> None:
+    """
+    At the default heartbeat of ten seconds, the hint of a release starts the next attempt long before one.
+    """
+
+    async def scenario() -> float:
+        url = testbed.shared_url("redis")
+        loop = asyncio.get_running_loop()
+        started: dict[int, float] = {}
+        heard = asyncio.Event()
+
+        async def work(ctx: RunContext) -> None:
+            started[ctx.attempt] = loop.time()
+            heard.set()
+            await ctx.stopping.wait()
+            raise HandOver
+
+        def instance() -> Scheduler:
+            scheduler = Scheduler(RedisBackend(url, prefix=prefix))
+            scheduler.every("work", "1s", jitter=0)(work)
+            return scheduler
+
+        first, second = instance(), instance()
+        await first.start()
+        await asyncio.wait_for(heard.wait(), 30)
+        heard.clear()
+        lost = asyncio.Event()
+        second.on("skip", lambda _event: lost.set())
+        await second.start()
+        await asyncio.wait_for(lost.wait(), 30)
+        await first.stop()
+        released_s = loop.time()
+        await asyncio.wait_for(heard.wait(), 30)
+        await second.stop()
+        return started[2] - released_s
+
+    # Without the hint it would be the heartbeat, or two. The promise is one second, on a machine that has time.
+    assert asyncio.run(scenario()) < 5
