@@ -146,7 +146,11 @@ class Handler:
 
 scheduler.every("partial", timedelta(minutes=1), functools.partial(send, address="a@example.org"))
 scheduler.cron("object", "*/5 * * * *", Handler())
-scheduler.once("milliseconds", 1_800_000_000_000, lambda ctx: sync(ctx))  # noqa: PLW0108 - a lambda that returns an awaitable is the case
+scheduler.once(
+    "milliseconds",
+    1_800_000_000_000,
+    lambda ctx: sync(ctx),  # noqa: PLW0108 - a lambda that returns an awaitable is the case
+)
 scheduler.job("cron", Cron("0 0 * * *", timezone="UTC"), report)
 
 jobs = Jobs()

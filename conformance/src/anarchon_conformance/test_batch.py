@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import statistics
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -26,6 +27,8 @@ from anarchon_conformance.marking import clause
 
 _MIXED = 1_000
 _SAMPLES = 200
+# The quietest of several turns counts: a machine that is busy for a moment must not decide.
+_TURNS = 5
 
 
 async def _mixed_claims(world: World, instance: Instance) -> list[tuple[ClaimRequest, Verdict]]:
@@ -251,13 +254,13 @@ async def test_batch_is_cheaper_than_its_items(
         raw: list[float] = []
         alone: list[float] = []
         together_ms = float("inf")
-        for turn in range(2):
+        for turn in range(_TURNS):
             requests = [
                 instance.claim_request(slot, job=f"together-{turn}-{index}")
                 for index in range(count)
             ]
             together_ms = min(together_ms, await _timed(lambda: instance.claims(requests)))  # noqa: B023 - awaited here
-            for index in range(count // 2):
+            for index in range(count // _TURNS):
                 raw.append(await _timed(instance.now_ms))
                 job = f"alone-{turn}-{index}"
                 alone.append(await _timed(lambda: instance.claim(slot, job=job)))  # noqa: B023 - awaited here
@@ -269,4 +272,4 @@ async def test_batch_is_cheaper_than_its_items(
         }
         anarchon_figures(json.dumps(figures))
 
-        assert together_ms / count < sum(alone) / len(alone)
+        assert together_ms / count < statistics.median(alone)
