@@ -131,6 +131,20 @@ def test_readme_names_clauses_and_functions_that_exist() -> None:
     assert [] == gone
 
 
+def test_mutants_and_tests_that_the_pages_name_exist() -> None:
+    """
+    A broken backend, a planted bug or a test that was renamed leaves no trace behind.
+    """
+    text = "\n".join(path.read_text(encoding="utf-8") for path in repository.files(".py"))
+    defined = set(re.findall(r"^\s*(?:async )?(?:def|class) (\w+)", text, re.MULTILINE))
+    leases = (repository.ROOT / "specs/leases.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", leases))
+    named |= {name for case in CASES for name in re.findall(r"\w+", case.mutant)}
+
+    assert named
+    assert set() == named - defined
+
+
 def test_missing_spin_is_said_with_the_way_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
