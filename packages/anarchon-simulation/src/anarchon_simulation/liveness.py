@@ -176,7 +176,7 @@ def _slots(
         if job.catch_up == "none" and slot <= calm_since_ms and (books.high or 0) < slot:
             continue  # Nobody was there, and the policy is to begin with the next one.
         if books.high is None or slot > books.high:
-            if job.catch_up != "all" or not _works(cluster, books):
+            if job.catch_up != "all" or not (_works(cluster, books) or _lapsed(cluster, job, slot)):
                 yield f"{job.name} {slot} was never decided; the newest is {books.high}"
         elif slot > calm_since_ms and job.catch_up != "all":
             yield f"{job.name} {slot} was lost although nothing went wrong"
@@ -197,6 +197,18 @@ def _works(cluster: Cluster, books: JobBooks) -> bool:
         books.live is not None
         or idle_us < (cluster.plan.lease_ms + 2 * cluster.plan.heartbeat_ms) * 1_000
     )
+
+
+def _lapsed(cluster: Cluster, job: JobPlan, slot: int) -> bool:
+    """
+    Say whether a slot has left its window while an older one went on: the next one's winner tells it.
+    """
+    windows = [
+        window_ms
+        for window_ms in (job.catch_up_window_ms, job.max_lateness_ms)
+        if window_ms is not None
+    ]
+    return bool(windows) and cluster.store.time() - slot > min(windows)
 
 
 def _explained(heard: Heard, job: str, slot: int, books: JobBooks) -> bool:
