@@ -28,6 +28,9 @@ def junit(pytester: pytest.Pytester) -> Path:
         def test_noted(record_property):
             record_property("outcome", "note")
             pytest.xfail("a SHOULD that is not kept")
+        def test_waived(record_property):
+            record_property("outcome", "waived")
+            pytest.xfail("waived: a reason")
         @pytest.fixture
         def broken(): raise RuntimeError
         def test_error(broken): pass
@@ -40,12 +43,13 @@ def junit(pytester: pytest.Pytester) -> Path:
 
 def test_each_outcome_counts_once(junit: Path) -> None:
     """
-    A failure and an error are failures, a clause that does not apply, or is noted, is no skip, and a skip is named.
+    A failure and an error are failures, a clause that does not apply, is noted or waived, is no skip, and a skip is named.
     """
     tally = count(junit)
 
     assert (
-        Tally(passed=1, failed=2, skipped=1, not_applicable=1, noted=1, skips=tally.skips) == tally
+        Tally(passed=1, failed=2, skipped=1, not_applicable=1, noted=1, waived=1, skips=tally.skips)
+        == tally
     )
     assert "1 passed, 2 failed, 1 skipped" == tally.closing_line()
     assert "test_skip" in tally.skips[0]

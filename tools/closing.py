@@ -60,6 +60,10 @@ def main() -> int:
         print(
             f"{tally.noted} clauses that a backend SHOULD keep are not kept; the certificates name them."
         )
+    if tally.waived:
+        print(
+            f"{tally.waived} clauses are waived by a profile, with its reason; the verdicts above count them."
+        )
     for skip in tally.skips:
         print(f"skipped, which fails: {skip}")
     print(tally.closing_line())

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -26,17 +27,22 @@ from tally import Tally, count, note_failure
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "reports"
 NO_TEST_COLLECTED = 5
+BESIDE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """
-    One run of pytest. `may_be_empty` is for a step of which a selection (`-k`) may leave nothing.
+    One run of pytest.
+
+    `may_be_empty` is for a step of which a selection (`-k`) may leave nothing;
+    `beside_others` for one that mostly waits, and runs while others of its kind do.
     """
 
     name: str
     arguments: tuple[str, ...]
     may_be_empty: bool = False
+    beside_others: bool = False
 
     @property
     def junit(self) -> Path:
@@ -70,6 +76,7 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
                     *extra,
                 ),
                 may_be_empty=selection,
+                beside_others=True,
             )
 
 
@@ -80,7 +87,18 @@ def run(step: Step) -> Tally:
     command = [sys.executable, "-m", "pytest", f"--junitxml={step.junit}", *step.arguments]
     print(f"\n--- {step.name}: pytest {' '.join(step.arguments)}", flush=True)
     begun = time.monotonic()
-    status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    ended = subprocess.run(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if step.beside_others else None,
+        stderr=subprocess.STDOUT if step.beside_others else None,
+        text=True,
+        check=False,
+    )
+    status = ended.returncode
+    if ended.stdout:
+        print(ended.stdout, flush=True)
     tally = count(step.junit)
     if status == NO_TEST_COLLECTED and step.may_be_empty:
         status = 0
@@ -108,13 +126,18 @@ def main() -> int:
         flush=True,
     )
     shutil.rmtree(REPORTS, ignore_errors=True)
-    results = {step.name: run(step) for step in steps(options.only, extra)}
+    planned = list(steps(options.only, extra))
+    results = {step.name: run(step) for step in planned if not step.beside_others}
+    with ThreadPoolExecutor(BESIDE) as pool:
+        beside = [step for step in planned if step.beside_others]
+        results.update(zip((step.name for step in beside), pool.map(run, beside), strict=True))
     total = sum(results.values(), Tally())
     print()
     for name, tally in results.items():
-        beside = f", {tally.not_applicable} not applicable" if tally.not_applicable else ""
-        beside += f", {tally.noted} noted" if tally.noted else ""
-        print(f"{name:18} {tally.closing_line()}{beside}")
+        apart = f", {tally.not_applicable} not applicable" if tally.not_applicable else ""
+        apart += f", {tally.noted} noted" if tally.noted else ""
+        apart += f", {tally.waived} waived" if tally.waived else ""
+        print(f"{name:18} {tally.closing_line()}{apart}")
     for skip in total.skips:
         print(f"skipped: {skip}")
     if total.skipped and os.environ.get("CI") == "true":

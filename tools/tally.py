@@ -20,6 +20,12 @@ The outcome of a SHOULD that a backend does not keep: told, and neither a failur
 """
 
 
+WAIVED = "waived"
+"""
+The outcome of a clause that a profile waives, by name and with its reason; the certificate says so in its verdict.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """
@@ -31,6 +37,7 @@ class Tally:
     skipped: int = 0
     not_applicable: int = 0
     noted: int = 0
+    waived: int = 0
     skips: tuple[str, ...] = field(default=())
 
     def __add__(self, other: Tally) -> Tally:
@@ -40,6 +47,7 @@ class Tally:
             skipped=self.skipped + other.skipped,
             not_applicable=self.not_applicable + other.not_applicable,
             noted=self.noted + other.noted,
+            waived=self.waived + other.waived,
             skips=self.skips + other.skips,
         )
 
@@ -84,5 +92,7 @@ def _outcome(case: ET.Element) -> Tally:
         return Tally(not_applicable=1)
     if NOTED in noted:
         return Tally(noted=1)
+    if WAIVED in noted:
+        return Tally(waived=1)
     name = f"{case.get('classname')}::{case.get('name')}: {skipped.get('message')}"
     return Tally(skipped=1, skips=(name,))
