@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anarchon.events import ClaimEvent, MissEvent, SkipEvent
-from anarchon.records import Reason, RunRecord, Status
+from anarchon.records import Reason, RunRecord, Status, datetime_of
 from anarchon.slots import Every
 from anarchon_simulation.audit import JobBooks
 from anarchon_simulation.cluster import Cluster
@@ -99,7 +99,7 @@ def unaccounted(
                 job,
                 books,
                 records,
-                until_ms=store_ms - grace_ms,
+                until_ms=cluster.store.time() - grace_ms,
                 overdue_ms=cluster.store.clock.suspend_ms() - books.lease_until_ms - grace_ms,
             )
         else:
@@ -247,8 +247,19 @@ def _unfinished(
                 yield f"{job.name} {slot}.{record.attempt} is {record.status}, and another attempt followed"
         if last.status is Status.RUNNING and books.live != (slot, last.attempt):
             yield f"{job.name} {slot}.{last.attempt} is recorded as running, but {books.live} is live"
-        if last.status is Status.INTERRUPTED and slot < until_ms and not _settled(job, books, last):
+        if (
+            last.status is Status.INTERRUPTED
+            and _ended_before(last, until_ms)
+            and not _settled(job, books, last)
+        ):
             yield f"{job.name} {slot}.{last.attempt} was interrupted ({last.reason}), and nobody went on with it"
+
+
+def _ended_before(record: RunRecord, until_ms: int) -> bool:
+    """
+    Say whether an attempt ended so long ago that somebody had the time to go on.
+    """
+    return record.finished_at is not None and record.finished_at < datetime_of(max(0, until_ms))
 
 
 def _settled(job: JobPlan, books: JobBooks, last: RunRecord) -> bool:
