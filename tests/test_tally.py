@@ -43,7 +43,7 @@ def junit(pytester: pytest.Pytester) -> Path:
 
 def test_each_outcome_counts_once(junit: Path) -> None:
     """
-    A failure and an error are failures, a clause that does not apply, is noted or waived, is no skip, and a skip is named.
+    Failures and errors are failures; what does not apply, is noted or waived, is no skip; a skip is named.
     """
     tally = count(junit)
 
