@@ -224,3 +224,24 @@ async def test_first_step_can_be_held_and_cut_too() -> None:
         await gated(guard, body)
 
     assert [] == body.seen
+
+
+async def test_error_of_what_the_handler_awaits_reaches_it_as_it_was() -> None:
+    """
+    A future that fails raises in the handler, and is no cancellation from outside.
+    """
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    error = ValueError("as it was")
+
+    async def handler() -> BaseException | None:
+        asyncio.get_running_loop().call_soon(future.set_exception, error)
+        try:
+            await future
+        except ValueError as caught:
+            return caught
+        return None
+
+    gate = Gate(handler(), Guard(answer=True, doubt=0))
+
+    assert error is await gate
+    assert not gate.was_cancelled_by(error)

@@ -101,9 +101,10 @@ class Gate:
         """
         Remember a cancellation of the task: its count has gone up.
         """
-        task = asyncio.current_task()
-        if task is None or not isinstance(error, asyncio.CancelledError):
+        if not isinstance(error, asyncio.CancelledError):
             return
+        task = asyncio.current_task()
+        assert task is not None  # A gate is awaited, and only tasks await.
         cancels = task.cancelling()
         if cancels > self._cancels:
             self._outside = error
