@@ -26,6 +26,7 @@ from tally import Tally, count, note_failure
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "reports"
+TESTBED = "packages/anarchon-testbed/tests"
 NO_TEST_COLLECTED = 5
 BESIDE = 3
 
@@ -64,7 +65,13 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
             may_be_empty=selection,
         )
     if only in (None, "slow"):
-        yield Step(name="slow", arguments=("-m", "slow", *extra), may_be_empty=selection)
+        yield Step(
+            name="slow",
+            arguments=("-m", "slow", f"--ignore={TESTBED}", *extra),
+            may_be_empty=selection,
+        )
+        # Its tests count every server of their process, also those that others share in one.
+        yield Step(name="testbed", arguments=("-m", "slow", TESTBED), may_be_empty=selection)
     if only == "kit" or (only is None and not selection):
         for backend in sorted({point.name for point in entry_points(group="anarchon.conformance")}):
             yield Step(
