@@ -250,7 +250,7 @@ def test_foreign_skip_is_no_outcome(kit: Run, pytester: pytest.Pytester) -> None
 
         def pytest_collection_modifyitems(items):
             for item in items:
-                item.add_marker(pytest.mark.skip(reason="not today"))
+                item.add_marker(pytest.mark.skip(reason="not today"))  # The inner run skips on purpose.
         """
     )
     result = kit("test_growth", "--anarchon-backend=memory")

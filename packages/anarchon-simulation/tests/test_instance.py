@@ -90,7 +90,7 @@ def test_clock_that_drifts_fires_its_timers_by_its_own_time(world: Any) -> None:
     ticks: list[float] = []
 
     async def main() -> None:
-        await asyncio.sleep(101)
+        await asyncio.sleep(101)  # virtual time
         ticks.append(world.now_s)
 
     world.begin(world.instance(drift_ppm=10_000), main)
@@ -237,7 +237,7 @@ def test_loop_that_ends_cancels_what_is_left(world: Any) -> None:
 
     async def left() -> None:
         try:
-            await asyncio.sleep(100)
+            await asyncio.sleep(100)  # virtual time
         finally:
             ended.append("left")
 

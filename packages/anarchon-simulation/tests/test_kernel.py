@@ -66,7 +66,7 @@ def test_time_jumps_to_the_next_timer(world: Any) -> None:
     woken: list[float] = []
 
     async def main() -> None:
-        await asyncio.sleep(31_536_000)
+        await asyncio.sleep(31_536_000)  # virtual time
         woken.append(world.now_s)
 
     world.begin(world.instance(), main)

@@ -133,7 +133,7 @@ def test_overlap_is_skipped_and_told() -> None:
 
     @jobs.every("long", "1m", jitter=0)
     async def long() -> None:
-        await asyncio.sleep(90)
+        await asyncio.sleep(90)  # virtual time
 
     report = simulate(jobs, start=START, until="5m")
 
