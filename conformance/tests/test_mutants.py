@@ -5,7 +5,16 @@ The kit finds every broken backend out, on the clause that names its fault, and 
 from __future__ import annotations
 
 import pytest
-from kit_mutants import FAMILIES, MUTANTS, LosesHints, Mutant, Sound, SoundClaimOnly, profile_of
+from kit_mutants import (
+    FAMILIES,
+    MUTANTS,
+    LosesHints,
+    Mutant,
+    Sound,
+    SoundClaimOnly,
+    SoundForgetful,
+    profile_of,
+)
 from kit_mutants.lives import ReachesTooFar, reaches_too_far
 
 from anarchon_conformance import BackendProfile, run_clause
@@ -48,7 +57,7 @@ def _outcomes(profile: BackendProfile, family: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("backend", [Sound, SoundClaimOnly])
+@pytest.mark.parametrize("backend", [Sound, SoundClaimOnly, SoundForgetful])
 @pytest.mark.parametrize("family", FAMILY_NAMES)
 def test_sound_backend_passes(backend: type[Sound | SoundClaimOnly], family: str) -> None:
     """

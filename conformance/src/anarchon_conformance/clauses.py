@@ -42,6 +42,7 @@ NEEDS = MappingProxyType(
     {
         "leases": "leases are not declared",
         "claim-only": "leases are declared",
+        "memory": "claim_memory_ms is not declared",
         "clock": "store_clock is not declared",
         "hints": "hints are not declared",
         "processes": "the declared reach is one process",
@@ -306,6 +307,11 @@ CLO-3 MUST [claim-only]
     A slot older than the store's memory of claims is late (too old), never granted.
 CLO-4 MUST [claim-only]
     Only attempt 1 is ever granted: a slot is executed at most once.
+CLO-5 MUST [claim-only, memory]
+    A slot within the declared memory of claims is granted, and one beyond it is late (too old).
+CLO-6 MUST [claim-only]
+    A slot that is older than a granted one is late (too old) where rising slots are declared,
+    and granted elsewhere.
 TBL-1 MUST [leases]
     Every answer to any sequence of requests is the one that the table of answers gives.
 TBL-2 MUST [claim-only]

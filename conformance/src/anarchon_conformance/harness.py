@@ -162,6 +162,7 @@ class Bench:
         met = {
             "leases": capabilities.leases,
             "claim-only": not capabilities.leases,
+            "memory": capabilities.claim_memory_ms is not None,
             "clock": capabilities.store_clock,
             "hints": capabilities.hints,
             "processes": capabilities.reach is not Reach.PROCESS and bool(self.profile.origin),

@@ -161,8 +161,11 @@ class LeaseModel:
 class ClaimOnlyModel:
     """
     The rules of a claim-only store.
+
+    With `rising`, one that grants the slots of a job in rising order alone.
     """
 
+    rising: bool = False
     rows: Rows = field(default_factory=dict)
 
     def answer(self, kind: str, request: Any, now: Now) -> Any:
@@ -172,7 +175,9 @@ class ClaimOnlyModel:
         if kind == "claim":
             held = self.rows.get((request.job, request.slot, 1))
             now_ms = now.wall_ms or None
-            answer = decide_claim_only(held.token if held else None, None, request, now_ms)
+            passed = [slot for job, slot, _ in self.rows if job == request.job]
+            floor = max(passed, default=None) if self.rising else None
+            answer = decide_claim_only(held.token if held else None, floor, request, now_ms)
             if answer.verdict is Verdict.WON and held is None:
                 row = _Row(request.token, request.instance_id, Status.RUNNING, None)
                 self.rows[request.job, request.slot, 1] = row

@@ -4,10 +4,12 @@ Claim-only backends: one winner, a history, and at most one execution.
 
 from __future__ import annotations
 
-from anarchon.backend import Verdict
+from anarchon.backend import AnswerReason, Verdict
 from anarchon.records import Reason, Retention, Status
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause
+
+_MINUTE_MS = 60_000
 
 
 @clause("CLO-1")
@@ -77,3 +79,37 @@ async def test_no_second_attempt(bench: Bench) -> None:
         }
 
         assert Verdict.WON not in verdicts
+
+
+@clause("CLO-5")
+async def test_memory_has_the_declared_length(bench: Bench) -> None:
+    """
+    A slot within the declared memory is granted, and one beyond it may have run.
+    """
+    async with bench.world() as world:
+        instance = await world.join()
+        memory_ms = bench.capabilities.claim_memory_ms or 0
+        now_ms = await instance.now_ms()
+        beyond = await instance.claim(now_ms - memory_ms - _MINUTE_MS)
+        within = await instance.claim(now_ms - memory_ms + _MINUTE_MS)
+
+        assert Verdict.WON == within.verdict
+        assert (Verdict.LATE, AnswerReason.TOO_OLD) == (beyond.verdict, beyond.reason)
+
+
+@clause("CLO-6")
+async def test_rising_slots_stay_in_order(bench: Bench) -> None:
+    """
+    An older slot after a newer one is late where slots only rise, and granted where they need not.
+    """
+    async with bench.world() as world:
+        instance, other = await world.two()
+        await instance.win(world.slot(2))
+        older = await other.claim(world.slot(1))
+        apart = await other.claim(world.slot(1), job="another")
+        newer = await other.claim(world.slot(3))
+        rising = (Verdict.LATE, AnswerReason.TOO_OLD)
+        expected = rising if bench.capabilities.rising_slots else (Verdict.WON, None)
+
+        assert expected == (older.verdict, older.reason)
+        assert [Verdict.WON, Verdict.WON] == [apart.verdict, newer.verdict]

@@ -137,4 +137,5 @@ def test_claim_only_answers_are_the_rules(bench: Bench) -> None:
     """
     Claims and finishes in any order, repeated and stale ones too.
     """
-    _follows(_CLAIM_ONLY_STEPS, ClaimOnlyModel, bench)
+    rising = bench.capabilities.rising_slots
+    _follows(_CLAIM_ONLY_STEPS, lambda: ClaimOnlyModel(rising=rising), bench)

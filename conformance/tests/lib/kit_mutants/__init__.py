@@ -18,10 +18,18 @@ from kit_mutants import (
     registrations,
     takeovers,
 )
-from kit_mutants.base import MUTANTS, Mutant, Sound, SoundClaimOnly, profile_of
+from kit_mutants.base import MUTANTS, Mutant, Sound, SoundClaimOnly, SoundForgetful, profile_of
 from kit_mutants.lives import LosesHints
 
-__all__ = ["MUTANTS", "LosesHints", "Mutant", "Sound", "SoundClaimOnly", "profile_of"]
+__all__ = [
+    "MUTANTS",
+    "LosesHints",
+    "Mutant",
+    "Sound",
+    "SoundClaimOnly",
+    "SoundForgetful",
+    "profile_of",
+]
 
 FAMILIES = (
     batches,

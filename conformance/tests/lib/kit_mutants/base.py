@@ -45,6 +45,7 @@ __all__ = [
     "Mutant",
     "Sound",
     "SoundClaimOnly",
+    "SoundForgetful",
     "State",
     "profile_of",
     "trips",
@@ -207,6 +208,33 @@ class SoundClaimOnly(MemoryClaimBackend):
     """
     The claim-only memory backend as it is.
     """
+
+
+class SoundForgetful(SoundClaimOnly):
+    """
+    One that remembers a claim for half a day, and grants slots in rising order alone.
+    """
+
+    memory_ms: ClassVar[int] = 43_200_000
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """
+        Claims, for as long as they are remembered.
+        """
+        return replace(super().capabilities, claim_memory_ms=self.memory_ms, rising_slots=True)
+
+    def floor(self, job: str, now: Now) -> int:
+        """
+        Name the newest slot that may have run without a trace.
+        """
+        newest = max(self._store.claims.get(job, ()), default=0)
+        return max(newest, now.wall_ms - self.memory_ms)
+
+    def _claim(self, request: ClaimRequest, now: Now) -> ClaimAnswer:
+        forgotten = self._store.forgotten
+        forgotten[request.job] = max(forgotten.get(request.job, 0), self.floor(request.job, now))
+        return super()._claim(request, now)
 
 
 class _Lossy:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anarchon.backend import ClaimAnswer, ClaimRequest, CloseAnswer, FinishRequest, Verdict
+from anarchon.capabilities import Capabilities
 from anarchon.errors import BackendError, RequestError
 from anarchon.protocol import Now
 from anarchon.records import Status
-from kit_mutants.base import SoundClaimOnly, trips
+from kit_mutants.base import SoundClaimOnly, SoundForgetful, trips
 
 
 @trips("CLO-1", "TBL-2")
@@ -114,3 +115,44 @@ class FinishFreesTheSlot(SoundClaimOnly):
         for request in requests:
             self._store.claims.get(request.job, {}).pop(request.slot, None)
         return answers
+
+
+@trips("CLO-5")
+class RemembersLessThanDeclared(SoundForgetful):
+    """
+    A slot that the declared memory covers is refused.
+    """
+
+    def floor(self, job: str, now: Now) -> int:
+        return super().floor(job, replace(now, wall_ms=now.wall_ms + self.memory_ms // 2))
+
+
+@trips("CLO-5")
+class GrantsBeyondItsMemory(SoundForgetful):
+    """
+    A slot that is older than the declared memory is granted.
+    """
+
+    def floor(self, job: str, now: Now) -> int:
+        return super().floor(job, replace(now, wall_ms=0))
+
+
+@trips("CLO-6", "TBL-2")
+class RisesByChance(SoundForgetful):
+    """
+    It declares that slots only rise, and grants an older one after a newer one.
+    """
+
+    def floor(self, job: str, now: Now) -> int:
+        return now.wall_ms - self.memory_ms
+
+
+@trips("CLO-6", "TBL-2")
+class RefusesOlderSlots(SoundForgetful):
+    """
+    It grants rising slots alone, and does not declare it.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, rising_slots=False)

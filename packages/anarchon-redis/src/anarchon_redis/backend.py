@@ -165,6 +165,8 @@ class RedisBackend:
             name_bytes_max=NAME_BYTES_MAX,
             lease_ms_min=300,
             time_resolution_ms=1,
+            claim_memory_ms=None if self._options.leases else self._options.claim_memory_ms,
+            rising_slots=self._options.strategy == "stream-id",
         )
 
     @property

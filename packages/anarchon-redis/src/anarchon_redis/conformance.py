@@ -35,16 +35,8 @@ __all__ = [
 
 _OPEN_TIMEOUT_MS = 15_000
 
-# The kit's slots reach back to 1970, and a claim-only strategy refuses what is older than its memory.
-_MEMORY_MS = 100 * 365 * 86_400_000
-_IDMP_MEMORY_MS = 86_000_000
-
-_IN_ORDER = (
-    "a stream takes only ids greater than all before: a slot that comes after a newer one is late"
-)
-_ONE_DAY = (
-    "the server remembers ids for a day at most: a slot of 1970 is late, since it may have run"
-)
+# The kit's slots lie in the last hours, and a claim-only strategy refuses what is older than its memory.
+_MEMORY_MS = 86_000_000
 
 
 def server_url(kind: str) -> str:
@@ -107,9 +99,7 @@ def _prefix(strategy: Strategy, namespace: str) -> str:
     return f"{strategy}/{namespace}"
 
 
-def _profile(
-    kind: str, strategy: Strategy, *, waivers: dict[str, str] | None = None, **options: Any
-) -> BackendProfile:
+def _profile(kind: str, strategy: Strategy, **options: Any) -> BackendProfile:
     @asynccontextmanager
     async def through_proxy(namespace: str) -> AsyncIterator[Proxy]:
         url = urlsplit(server_url(kind))
@@ -128,20 +118,15 @@ def _profile(
     return BackendProfile(
         name=f"{kind}-{strategy}",
         open=opener_for(RedisBackend, kind, strategy, **options),
-        waivers=waivers or {},
         # The nodes of a Cluster tell clients their own addresses, past every proxy.
         proxy=None if "cluster=true" in os.environ.get(_variable(kind), "") else through_proxy,
     )
 
 
-_STREAM_ID_WAIVERS = {"HIS-4": _IN_ORDER, "TBL-2": _IN_ORDER}
-
 lease = _profile("redis", "lease")
-stream_id = _profile("redis", "stream-id", waivers=_STREAM_ID_WAIVERS, claim_memory_ms=_MEMORY_MS)
-idmp = _profile("redis", "idmp", waivers={"NAM-5": _ONE_DAY}, claim_memory_ms=_IDMP_MEMORY_MS)
+stream_id = _profile("redis", "stream-id", claim_memory_ms=_MEMORY_MS)
+idmp = _profile("redis", "idmp", claim_memory_ms=_MEMORY_MS)
 script = _profile("redis", "script", claim_memory_ms=_MEMORY_MS)
 valkey_lease = _profile("valkey", "lease")
-valkey_stream_id = _profile(
-    "valkey", "stream-id", waivers=_STREAM_ID_WAIVERS, claim_memory_ms=_MEMORY_MS
-)
+valkey_stream_id = _profile("valkey", "stream-id", claim_memory_ms=_MEMORY_MS)
 valkey_script = _profile("valkey", "script", claim_memory_ms=_MEMORY_MS)

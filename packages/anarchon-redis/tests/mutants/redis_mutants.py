@@ -16,7 +16,7 @@ from anarchon_redis import RedisBackend, Strategy
 from anarchon_redis.conformance import opener_for
 from anarchon_redis.scripts import Script
 
-CENTURY_MS = 100 * 365 * 86_400_000
+MEMORY_MS = 86_000_000
 
 
 class Mutant(RedisBackend):
@@ -152,11 +152,7 @@ class NeverEarly(Mutant):
 
 
 def _profile(kind: type[RedisBackend], strategy: Strategy = "lease") -> BackendProfile:
-    memory: dict[str, int] = (
-        {}
-        if strategy == "lease"
-        else {"claim_memory_ms": 86_000_000 if strategy == "idmp" else CENTURY_MS}
-    )
+    memory = {} if strategy == "lease" else {"claim_memory_ms": MEMORY_MS}
     return BackendProfile(name=kind.__name__, open=opener_for(kind, "redis", strategy, **memory))
 
 

@@ -43,6 +43,13 @@ class Capabilities:
         lease_ms_min: The shortest lease that the store can keep, in milliseconds.
 
         time_resolution_ms: The coarsest step of the store's clock, in milliseconds.
+
+        claim_memory_ms: For how long a claim-only store remembers a claim, in
+            milliseconds; a slot that is older may have run, and is refused. None: a
+            claim is remembered as long as its record, however old its slot is.
+
+        rising_slots: A claim-only store that grants the slots of a job in rising
+            order alone: one that is not newer than a granted one is refused.
     """
 
     leases: bool = False
@@ -53,6 +60,8 @@ class Capabilities:
     name_bytes_max: int = 255
     lease_ms_min: int = 300
     time_resolution_ms: int = 1
+    claim_memory_ms: int | None = None
+    rising_slots: bool = False
 
     def offers(self, name: str) -> bool:
         """
