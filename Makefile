@@ -13,7 +13,7 @@ VERSION := packages/anarchon/src/anarchon/_version.py
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
-.PHONY: help setup demo test soak servers lint format types cover conform bench build wheels ci clean
+.PHONY: help setup demo test soak servers lint format types cover conform certificates bench build wheels ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ cover: $(STAMP) ## Measure the core's branch coverage; fails below the bound
 
 conform: $(STAMP) ## Run only the conformance kit, on every backend
 	@$(PY) tools/suite.py --only kit $(ARGS)
+
+certificates: $(STAMP) ## Run the kit on every backend, and write the certificates into docs/backends/
+	@$(PY) tools/certificates.py $(ARGS)
 
 bench: $(STAMP) ## Run the benchmarks
 	@$(PY) bench/run.py $(ARGS)

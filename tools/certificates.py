@@ -1,0 +1,90 @@
+"""
+Run the conformance kit on every backend of this repository, and write the certificates into docs/backends/.
+
+A page a distribution, `<store>-certificate.md`, with a section for each profile that it
+registers. Name distributions to renew only theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "backends"
+GROUP = "anarchon.conformance"
+
+
+def profiles() -> dict[str, list[EntryPoint]]:
+    """
+    Find the profiles of every installed distribution that registers some.
+    """
+    found = defaultdict(list)
+    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        assert point.dist is not None
+        found[point.dist.name].append(point)
+    return dict(found)
+
+
+def section(profile: str) -> tuple[bool, str]:
+    """
+    Run the kit on one profile; say whether it conforms, and what its certificate says.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "certificate.md"
+        ended = subprocess.run(
+            [
+                *(sys.executable, "-m", "anarchon_conformance"),
+                *(f"--anarchon-backend={profile}", f"--anarchon-report={report}"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        text = report.read_text("utf-8") if report.exists() else ended.stdout
+    return ended.returncode == 0, text
+
+
+def page(distribution: str, sections: Sequence[str]) -> str:
+    """
+    Put the sections of a distribution under one title.
+    """
+    parts = [f"# Conformance of {distribution}\n"]
+    for text in sections:
+        body = text.split("\n", 1)[1] if text.startswith("# ") else text
+        parts.append(body.strip() + "\n")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """
+    Write the pages, and end with 1 if a profile does not conform; its page is left as it was.
+    """
+    parser = argparse.ArgumentParser(description="Write the certificates into docs/backends/.")
+    parser.add_argument("distribution", nargs="*", help="such as anarchon-redis; all by default")
+    wanted = parser.parse_args().distribution
+    failed = []
+    for distribution, points in profiles().items():
+        if wanted and distribution not in wanted:
+            continue
+        told = [section(point.name) for point in points]
+        names = [point.name for point in points]
+        bad = [name for name, (conforms, _) in zip(names, told, strict=True) if not conforms]
+        print(f"{distribution}: {', '.join(names)}; failed: {', '.join(bad) or 'none'}", flush=True)
+        failed += bad
+        if not bad:
+            store = distribution.removeprefix("anarchon-")
+            store = "memory" if store == "anarchon" else store
+            target = PAGES / f"{store}-certificate.md"
+            target.write_text(page(distribution, [text for _, text in told]), "utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
