@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from anarchon_testbed.server import Server as Server
     from anarchon_testbed.server import running as running
     from anarchon_testbed.server import used as used
+    from anarchon_testbed.toxiproxy_server import ToxiproxyServer as ToxiproxyServer
+    from anarchon_testbed.toxiproxy_server import toxiproxy as toxiproxy
 
 __all__ = [
     "Availability",
@@ -45,6 +47,7 @@ __all__ = [
     "ServerFailedError",
     "ServerUnavailableError",
     "TestbedError",
+    "ToxiproxyServer",
     "ValkeyServer",
     "available",
     "obtain",
@@ -56,6 +59,7 @@ __all__ = [
     "running",
     "served",
     "shared_url",
+    "toxiproxy",
     "used",
     "valkey",
 ]
@@ -72,6 +76,7 @@ _HOMES = {
     "ServerFailedError": "errors",
     "ServerUnavailableError": "errors",
     "TestbedError": "errors",
+    "ToxiproxyServer": "toxiproxy_server",
     "ValkeyServer": "redis_server",
     "available": "having",
     "obtain": "having",
@@ -83,6 +88,7 @@ _HOMES = {
     "running": "server",
     "served": "having",
     "shared_url": "having",
+    "toxiproxy": "toxiproxy_server",
     "used": "server",
     "valkey": "redis_server",
 }

@@ -30,11 +30,14 @@ _ENGINE_SECONDS_MAX = 3
 class ContainerPlan:
     """
     How a container is started: the port inside of it, the words of its command, its environment.
+
+    With `host_network` it has no network of its own: a proxy listens on ports that nobody knows beforehand.
     """
 
     port: int
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    host_network: bool = False
 
 
 def why_no_container(recipe: Recipe) -> str | None:
@@ -96,12 +99,12 @@ class Contained:
         assert recipe.image is not None
         assert plan is not None
         self._container = (
-            import_module(_MODULE)
-            .DockerContainer(recipe.image)
-            .with_bind_ports(plan.port, port)
-            .with_command(list(plan.command))
+            import_module(_MODULE).DockerContainer(recipe.image).with_command(list(plan.command))
         )
-        self._container.ports[str(plan.port)] = (HOST, port)  # For this machine alone.
+        if plan.host_network:
+            self._container.with_kwargs(network_mode="host")
+        else:
+            self._container.ports[str(plan.port)] = (HOST, port)  # For this machine alone.
         for name, value in plan.environment.items():
             self._container.with_env(name, value)
         self._engine: Any = None

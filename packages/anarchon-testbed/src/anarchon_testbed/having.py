@@ -20,13 +20,15 @@ from anarchon_testbed.postgres_server import PostgresServer
 from anarchon_testbed.programs import find_program, obtain_program, why_not_obtainable
 from anarchon_testbed.recipes import RECIPES, Recipe, recipes_for
 from anarchon_testbed.redis_server import RedisServer, ValkeyServer
+from anarchon_testbed.toxiproxy_server import ToxiproxyServer
 
 __all__ = ["Availability", "available", "obtain", "served", "shared_url"]
 
-_KINDS: dict[str, type[RedisServer | PostgresServer]] = {
+_KINDS: dict[str, type[RedisServer | PostgresServer | ToxiproxyServer]] = {
     "redis": RedisServer,
     "valkey": ValkeyServer,
     "postgres": PostgresServer,
+    "toxiproxy": ToxiproxyServer,
 }
 _sharing = threading.Lock()
 

