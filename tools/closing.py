@@ -66,6 +66,8 @@ def main() -> int:
         )
     for skip in tally.skips:
         print(f"skipped, which fails: {skip}")
+    for failure in tally.failures:
+        print(f"failed: {failure}")
     print(tally.closing_line())
     return int(bool(tally.failed or tally.skipped))
 

@@ -1,5 +1,8 @@
 """
-Run the whole suite: the quick tests in parallel, the slow ones alone, then the kit on every backend installed.
+Run the whole suite: the quick tests in parallel, then the slow ones folder by folder, then the kit on every backend.
+
+Slow tests wait more than they compute (for leases, servers, processes), so that a few
+folders run at a time, each in a process of its own; the same holds for the kit's backends.
 
 Every step runs, whatever became of those before it. The last line has the form
 `N passed, N failed, N skipped`; a step that ended badly without a failed test counts as one
@@ -26,9 +29,12 @@ from tally import Tally, count, note_failure
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "reports"
-TESTBED = "packages/anarchon-testbed/tests"
 NO_TEST_COLLECTED = 5
 BESIDE = 3
+LONGEST = ("simulation", "processes", "chaos", "redis", "rabbitmq", "postgres", "nats")
+"""
+The folders that are begun first, so that none of them is left alone at the end.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +71,13 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
             may_be_empty=selection,
         )
     if only in (None, "slow"):
-        yield Step(
-            name="slow",
-            arguments=("-m", "slow", f"--ignore={TESTBED}", *extra),
-            may_be_empty=selection,
-        )
-        # Its tests count every server of their process, also those that others share in one.
-        yield Step(name="testbed", arguments=("-m", "slow", TESTBED), may_be_empty=selection)
+        for name, paths in slow_folders():
+            yield Step(
+                name=f"slow-{name}",
+                arguments=("-m", "slow", *paths, *extra),
+                may_be_empty=True,
+                beside_others=True,
+            )
     if only == "kit" or (only is None and not selection):
         for backend in sorted({point.name for point in entry_points(group="anarchon.conformance")}):
             yield Step(
@@ -85,6 +91,22 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
                 may_be_empty=selection,
                 beside_others=True,
             )
+
+
+def slow_folders() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """
+    Name the folders of tests, those that take longest first.
+    """
+    found: dict[str, tuple[str, ...]] = {
+        path.parent.name.removeprefix("anarchon-"): (str(path.relative_to(ROOT)),)
+        for path in (*ROOT.glob("packages/*/tests"), *ROOT.glob("*/tests"))
+    }
+    processes = "tests/processes"
+    found["processes"] = (processes,)
+    found["repository"] = ("tests", f"--ignore={processes}")
+    order = [name for name in LONGEST if name in found]
+    for name in (*order, *sorted(found.keys() - set(order))):
+        yield name, found[name]
 
 
 def run(step: Step) -> Tally:
@@ -149,6 +171,8 @@ def main() -> int:
         print(f"skipped: {skip}")
     if total.skipped and os.environ.get("CI") == "true":
         print("A skipped test proves nothing, so it fails here (CI=true).")
+    for failure in total.failures:
+        print(f"failed: {failure}")
     print(total.closing_line())
     return int(bool(total.failed) or (bool(total.skipped) and os.environ.get("CI") == "true"))
 

@@ -39,6 +39,7 @@ class Tally:
     noted: int = 0
     waived: int = 0
     skips: tuple[str, ...] = field(default=())
+    failures: tuple[str, ...] = field(default=())
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -49,6 +50,7 @@ class Tally:
             noted=self.noted + other.noted,
             waived=self.waived + other.waived,
             skips=self.skips + other.skips,
+            failures=self.failures + other.failures,
         )
 
     def closing_line(self) -> str:
@@ -82,8 +84,11 @@ def note_failure(junit: Path, name: str) -> Tally:
 
 
 def _outcome(case: ET.Element) -> Tally:
-    if case.find("failure") is not None or case.find("error") is not None:
-        return Tally(failed=1)
+    name = f"{case.get('classname')}::{case.get('name')}"
+    for kind in ("failure", "error"):
+        if (broken := case.find(kind)) is not None:
+            first_line = (broken.get("message") or kind).splitlines()[0]
+            return Tally(failed=1, failures=(f"{name}: {first_line[:300]}",))
     skipped = case.find("skipped")
     if skipped is None:
         return Tally(passed=1)
@@ -94,5 +99,4 @@ def _outcome(case: ET.Element) -> Tally:
         return Tally(noted=1)
     if WAIVED in noted:
         return Tally(waived=1)
-    name = f"{case.get('classname')}::{case.get('name')}: {skipped.get('message')}"
-    return Tally(skipped=1, skips=(name,))
+    return Tally(skipped=1, skips=(f"{name}: {skipped.get('message')}",))
