@@ -76,10 +76,12 @@ def test_sibling_pins_admit_the_version(distribution: Distribution) -> None:
 
 def test_core_offers_every_other_distribution_as_an_extra() -> None:
     """
-    `anarchon[sqlite]` installs what it names.
+    `anarchon[sqlite]` installs what it names. Two extras bring what anarchon.metrics and anarchon.tracing import.
     """
-    extras = ALL[0].project["project"]["optional-dependencies"]
+    extras = dict(ALL[0].project["project"]["optional-dependencies"])
 
+    assert extras.pop("prometheus")[0].startswith("prometheus-client>=")
+    assert extras.pop("opentelemetry")[0].startswith("opentelemetry-api>=")
     assert {name.removeprefix("anarchon-") for name in NAMES - {"anarchon"}} == set(extras)
     assert all(lines[0].startswith(f"anarchon-{extra}") for extra, lines in extras.items())
 

@@ -90,10 +90,11 @@ class SchedulerStoppedEvent(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimEvent(RunEvent):
     """
-    This instance won a run.
+    This instance won a run. ``latency_ms`` is how long the claim that was granted took.
     """
 
     type: ClassVar[str] = "claim"
+    latency_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

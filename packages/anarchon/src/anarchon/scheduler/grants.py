@@ -90,7 +90,15 @@ class Grants:
         pursuit.view.runs.append(run)
         instance, name = self._instance_id, job.name
         slot, attempt = pursuit.slot, pursuit.attempt
-        self._core.emit(ClaimEvent(instance=instance, job=name, slot=slot, attempt=attempt))
+        self._core.emit(
+            ClaimEvent(
+                instance=instance,
+                job=name,
+                slot=slot,
+                attempt=attempt,
+                latency_ms=self._clock.suspend_ms() - pursuit.sent_ms,
+            )
+        )
         if attempt > 1:
             self._core.emit(
                 TakeoverEvent(

@@ -123,6 +123,13 @@ class Scheduler(JobDefinitions):
         return self._settings.instance_id or self._runtime.instance_id()
 
     @property
+    def backend(self) -> Backend:
+        """
+        The store that was given. The scheduler owns it: ask it something else through its clone().
+        """
+        return self._backend
+
+    @property
     def jobs(self) -> tuple[Job, ...]:
         """
         The jobs, in the order in which they were defined.
