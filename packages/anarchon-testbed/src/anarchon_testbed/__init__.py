@@ -17,10 +17,18 @@ if TYPE_CHECKING:
     from anarchon_testbed.having import obtain as obtain
     from anarchon_testbed.having import served as served
     from anarchon_testbed.having import shared_url as shared_url
+    from anarchon_testbed.nats_server import NatsCluster as NatsCluster
+    from anarchon_testbed.nats_server import NatsServer as NatsServer
+    from anarchon_testbed.nats_server import nats as nats
+    from anarchon_testbed.nats_server import nats_cluster as nats_cluster
     from anarchon_testbed.pgbouncer_server import PgBouncerServer as PgBouncerServer
     from anarchon_testbed.pgbouncer_server import pgbouncer as pgbouncer
     from anarchon_testbed.postgres_server import PostgresServer as PostgresServer
     from anarchon_testbed.postgres_server import postgres as postgres
+    from anarchon_testbed.rabbitmq_cluster import RabbitMQCluster as RabbitMQCluster
+    from anarchon_testbed.rabbitmq_cluster import rabbitmq_cluster as rabbitmq_cluster
+    from anarchon_testbed.rabbitmq_server import RabbitMQServer as RabbitMQServer
+    from anarchon_testbed.rabbitmq_server import rabbitmq as rabbitmq
     from anarchon_testbed.redis_groups import RedisCluster as RedisCluster
     from anarchon_testbed.redis_groups import RedisSentinel as RedisSentinel
     from anarchon_testbed.redis_groups import redis_cluster as redis_cluster
@@ -37,9 +45,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "NatsCluster",
+    "NatsServer",
     "NotOurServerError",
     "PgBouncerServer",
     "PostgresServer",
+    "RabbitMQCluster",
+    "RabbitMQServer",
     "RedisCluster",
     "RedisSentinel",
     "RedisServer",
@@ -50,9 +62,13 @@ __all__ = [
     "ToxiproxyServer",
     "ValkeyServer",
     "available",
+    "nats",
+    "nats_cluster",
     "obtain",
     "pgbouncer",
     "postgres",
+    "rabbitmq",
+    "rabbitmq_cluster",
     "redis",
     "redis_cluster",
     "redis_sentinel",
@@ -66,9 +82,13 @@ __all__ = [
 
 _HOMES = {
     "Availability": "having",
+    "NatsCluster": "nats_server",
+    "NatsServer": "nats_server",
     "NotOurServerError": "errors",
     "PgBouncerServer": "pgbouncer_server",
     "PostgresServer": "postgres_server",
+    "RabbitMQCluster": "rabbitmq_cluster",
+    "RabbitMQServer": "rabbitmq_server",
     "RedisCluster": "redis_groups",
     "RedisSentinel": "redis_groups",
     "RedisServer": "redis_server",
@@ -79,9 +99,13 @@ _HOMES = {
     "ToxiproxyServer": "toxiproxy_server",
     "ValkeyServer": "redis_server",
     "available": "having",
+    "nats": "nats_server",
+    "nats_cluster": "nats_server",
     "obtain": "having",
     "pgbouncer": "pgbouncer_server",
     "postgres": "postgres_server",
+    "rabbitmq": "rabbitmq_server",
+    "rabbitmq_cluster": "rabbitmq_cluster",
     "redis": "redis_server",
     "redis_cluster": "redis_groups",
     "redis_sentinel": "redis_groups",

@@ -8,26 +8,31 @@ import atexit
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from anarchon_testbed.cache import cache_folder
 from anarchon_testbed.containers import why_no_container
 from anarchon_testbed.errors import ServerUnavailableError, TestbedError
+from anarchon_testbed.nats_server import NatsServer
 from anarchon_testbed.pgbouncer_server import PgBouncerServer
 from anarchon_testbed.postgres_server import PostgresServer
 from anarchon_testbed.programs import find_program, obtain_program, why_not_obtainable
+from anarchon_testbed.rabbitmq_server import RabbitMQServer
 from anarchon_testbed.recipes import RECIPES, Recipe, recipes_for
 from anarchon_testbed.redis_server import RedisServer, ValkeyServer
+from anarchon_testbed.server import Server
 from anarchon_testbed.toxiproxy_server import ToxiproxyServer
 
 __all__ = ["Availability", "available", "obtain", "served", "shared_url"]
 
-_KINDS: dict[str, type[RedisServer | PostgresServer | ToxiproxyServer]] = {
+_KINDS: dict[str, Callable[..., Server]] = {
+    "nats": NatsServer,
     "redis": RedisServer,
     "valkey": ValkeyServer,
     "postgres": PostgresServer,
+    "rabbitmq": RabbitMQServer,
     "toxiproxy": ToxiproxyServer,
 }
 _sharing = threading.Lock()

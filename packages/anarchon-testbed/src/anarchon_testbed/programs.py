@@ -111,7 +111,12 @@ def _fill(recipe: Recipe, folder: Path) -> None:
         obtain_package(
             recipe.debian, folder, work=cache_folder() / f"apt-{recipe.debian.release.suite}"
         )
-        wrap_programs(folder, (folder / recipe.debian_folder / name for name in recipe.wrapped))
+        inside = folder / recipe.debian_folder
+        wrap_programs(
+            folder, [path for name in recipe.wrapped for path in sorted(inside.glob(name))]
+        )
+        if recipe.finish is not None:
+            recipe.finish(inside)
     elif recipe.go is not None:
         install_program(recipe.go, folder / recipe.program)
 
@@ -178,6 +183,7 @@ def _candidates(recipe: Recipe) -> Iterator[tuple[tuple[str, ...], str]]:
         spec = find_spec(recipe.wheel_package)
         for base in spec.submodule_search_locations or () if spec is not None else ():
             yield from _in_wheel(recipe, Path(base), "the wheel installed")
+    if recipe.wheel is not None:
         yield from _in_wheel(recipe, _cached(recipe) / recipe.wheel_package, "the cached wheel")
     if recipe.debian is not None:
         program = _cached(recipe) / recipe.debian_folder / recipe.program
@@ -210,7 +216,7 @@ def _version_of(command: tuple[str, ...], recipe: Recipe) -> str | None:
         return None
     if recipe.go is not None and said.strip().endswith("version git"):
         return recipe.version
-    found = re.search(r"(?:\bv=|\s)(\d+(?:\.\d+)+)", said)
+    found = re.search(r"(?:\bv=?|\s)(\d+(?:\.\d+)+)", said)
     return found[1] if found is not None else None
 
 

