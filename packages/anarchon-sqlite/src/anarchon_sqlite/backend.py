@@ -27,13 +27,14 @@ from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import (
     BackendError,
     BackendStateError,
-    InvalidOptionError,
     StoreRefusedError,
     StoreUnavailableError,
 )
+from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_sqlite.batch import Session, Tables, serve
 from anarchon_sqlite.clock import LeaseClock, host_clock
+from anarchon_sqlite.diagnosis import look_at_file, read_known_jobs
 from anarchon_sqlite.hints import Watch
 from anarchon_sqlite.hop import Hop
 from anarchon_sqlite.operations import CLAIM, FINISH, REGISTER, RELEASE, RENEW, Operation
@@ -42,12 +43,19 @@ from anarchon_sqlite.options import (
     Synchronous,
     absolute_path,
     check_prefix,
+    check_retention,
     check_synchronous,
     read_url,
 )
 from anarchon_sqlite.pruning import Pruning
 from anarchon_sqlite.rows import NAME_BYTES_MAX, AnyRequest, record_of
-from anarchon_sqlite.schema import check_sqlite_version, connect, prepare
+from anarchon_sqlite.schema import (
+    check_sqlite_version,
+    connect,
+    connect_to_read,
+    prepare,
+    prepare_to_read,
+)
 from anarchon_sqlite.statements import statements_for
 from anarchon_sqlite.transaction import Ticket, insist
 from anarchon_sqlite.trouble import store_error
@@ -107,13 +115,15 @@ class SqliteBackend:
         synchronous: Synchronous = "full",
         retention: Retention | None = None,
         _clock: LeaseClock | None = None,
+        _reads: bool = False,
     ) -> None:
         check_sqlite_version()
         self._path = absolute_path(path)
         self._prefix = check_prefix(prefix)
         self._synchronous = check_synchronous(synchronous)
-        self._retention = _check_retention(retention or Retention())
+        self._retention = check_retention(retention or Retention())
         self._clock = _clock
+        self._reads = _reads
         self._statements = statements_for(prefix)
         self._state = "unopened"
         self._writer: Hop | None = None
@@ -153,13 +163,13 @@ class SqliteBackend:
         """
         Return an unopened backend to the same file, with connections of its own.
         """
-        return type(self)(
-            self._path,
-            prefix=self._prefix,
-            synchronous=self._synchronous,
-            retention=self._retention,
-            _clock=self._clock,
-        )
+        return self._twin(reads=self._reads)
+
+    def reader(self) -> Self:
+        """
+        Return an unopened backend that only reads the file, and makes none.
+        """
+        return self._twin(reads=True)
 
     async def open(self, *, timeout_ms: int) -> None:
         """
@@ -184,11 +194,8 @@ class SqliteBackend:
             clock=self._clock or host_clock(),
             pruning=Pruning(self._retention, self._statements),
         )
-        ready = partial(
-            prepare, statements=self._statements, synchronous=self._synchronous, path=self._path
-        )
         try:
-            writer = await self._open_hop(ready, timeout_ms)
+            writer = await self._open_hop(self._ready(), timeout_ms)
         except BaseException:
             # Asking again is allowed: a store that is away now may be there later.
             if self._state == "opening":
@@ -286,6 +293,21 @@ class SqliteBackend:
 
         return await self._on_reader(read, timeout_ms)
 
+    async def known_jobs(self, *, timeout_ms: int) -> Sequence[KnownJob]:
+        """
+        Return every job that the file knows, by name.
+        """
+        _, tables = self._opened()
+        return await self._on_reader(partial(read_known_jobs, tables=tables), timeout_ms)
+
+    async def diagnose(self, *, timeout_ms: int) -> Sequence[Finding]:
+        """
+        Look at what endangers the file.
+        """
+        self._opened()
+        look = partial(look_at_file, path=self._path, synchronous=self._synchronous)
+        return await self._on_reader(look, timeout_ms)
+
     async def next_hint(
         self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
     ) -> frozenset[str]:
@@ -313,6 +335,9 @@ class SqliteBackend:
         self, operation: Operation[Request, Answer], requests: Sequence[Request], timeout_ms: int
     ) -> list[Answer | BackendError]:
         writer, tables = self._opened()
+        if self._reads:
+            msg = "this backend only reads: it came from reader()"
+            raise BackendStateError(msg)
         if not requests:
             return []
         # The caller's list may change while the thread reads it.
@@ -329,13 +354,30 @@ class SqliteBackend:
             raise BackendStateError(msg)
         return self._writer, self._tables
 
+    def _twin(self, *, reads: bool) -> Self:
+        return type(self)(
+            self._path,
+            prefix=self._prefix,
+            synchronous=self._synchronous,
+            retention=self._retention,
+            _clock=self._clock,
+            _reads=reads,
+        )
+
+    def _ready(self) -> Callable[[sqlite3.Connection, Ticket], None]:
+        statements, path = self._statements, self._path
+        if self._reads:
+            return partial(prepare_to_read, statements=statements, path=path)
+        return partial(prepare, statements=statements, synchronous=self._synchronous, path=path)
+
     async def _open_hop(
         self, ready: Callable[[sqlite3.Connection, Ticket], None], timeout_ms: int
     ) -> Hop:
         """
         Open a connection that is *ready* for use, or none.
         """
-        hop = Hop(self._path, connect=partial(connect, self._path), prepare=ready)
+        opener = connect_to_read if self._reads else connect
+        hop = Hop(self._path, connect=partial(opener, self._path), prepare=ready)
         try:
             await hop.start(timeout_ms=timeout_ms)
         except sqlite3.Error as error:
@@ -388,16 +430,3 @@ def _only_read(raw: sqlite3.Connection, ticket: Ticket) -> None:
     Make sure that a connection never writes.
     """
     insist(ticket, lambda: raw.execute("PRAGMA query_only = ON").fetchall())
-
-
-def _check_retention(retention: Retention) -> Retention:
-    """
-    Refuse a retention that would forget a record before anybody can ask for it.
-
-    Raises:
-        InvalidOptionError: One of its numbers is not positive.
-    """
-    if retention.records_per_job < 1 or (retention.age_ms is not None and retention.age_ms < 1):
-        msg = f"retention must keep at least one record a job, for at least 1 ms, not {retention}"
-        raise InvalidOptionError(msg)
-    return retention

@@ -19,6 +19,7 @@ __all__ = [
     "Synchronous",
     "absolute_path",
     "check_prefix",
+    "check_retention",
     "check_synchronous",
     "read_url",
 ]
@@ -85,6 +86,19 @@ def check_synchronous(text: str) -> Synchronous:
         msg = f"synchronous must be 'full' or 'normal', not {text!r}"
         raise InvalidOptionError(msg)
     return cast("Synchronous", text)
+
+
+def check_retention(retention: Retention) -> Retention:
+    """
+    Refuse a retention that would forget a record before anybody can ask for it.
+
+    Raises:
+        InvalidOptionError: One of its numbers is not positive.
+    """
+    if retention.records_per_job < 1 or (retention.age_ms is not None and retention.age_ms < 1):
+        msg = f"retention must keep at least one record a job, for at least 1 ms, not {retention}"
+        raise InvalidOptionError(msg)
+    return retention
 
 
 def read_url(url: str) -> tuple[str, dict[str, Any]]:

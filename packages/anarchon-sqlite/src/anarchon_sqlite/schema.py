@@ -4,7 +4,9 @@ The tables, and how a file comes to have them: versioned steps under the write l
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from urllib.parse import quote
 
 from anarchon.backend import PROTOCOL_VERSION
 from anarchon.errors import ProtocolVersionError, ServerTooOldError, StoreRefusedError
@@ -13,7 +15,15 @@ from anarchon_sqlite.place import check_place
 from anarchon_sqlite.statements import Statements
 from anarchon_sqlite.transaction import BUSY_TIMEOUT_MS, Ticket, insist, write_transaction
 
-__all__ = ["SCHEMA_VERSION", "SQLITE_MIN", "check_sqlite_version", "connect", "prepare"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "SQLITE_MIN",
+    "check_sqlite_version",
+    "connect",
+    "connect_to_read",
+    "prepare",
+    "prepare_to_read",
+]
 
 SCHEMA_VERSION = 1
 """
@@ -98,6 +108,52 @@ def connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1_000, isolation_level=None)
 
 
+def connect_to_read(path: str) -> sqlite3.Connection:
+    """
+    Open one connection to a file that is there; none is made.
+
+    Raises:
+        StoreRefusedError: There is no such file, or it lies where SQLite cannot be shared.
+    """
+    check_place(path)
+    if not os.path.exists(path):  # noqa: PTH110 - the path stays the text that the user gave
+        msg = f"SQLite file {path} does not exist; a scheduler makes it when it starts"
+        raise StoreRefusedError(msg)
+    # "ro" would not do: a reader of a file with write-ahead logging may have to make its index anew.
+    return sqlite3.connect(
+        f"file:{quote(path)}?mode=rw",
+        timeout=BUSY_TIMEOUT_MS / 1_000,
+        isolation_level=None,
+        uri=True,
+    )
+
+
+def prepare_to_read(
+    raw: sqlite3.Connection, ticket: Ticket, *, statements: Statements, path: str
+) -> None:
+    """
+    Make sure that a connection never writes, and that there is something to be read.
+
+    Raises:
+        StoreRefusedError: The file holds no tables of this prefix.
+
+        ProtocolVersionError: It is of a newer schema or another protocol.
+    """
+    insist(ticket, lambda: raw.execute("PRAGMA query_only = ON").fetchall())
+    table = f"{statements.prefix}_jobs"
+    found = insist(
+        ticket,
+        lambda: raw.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchall(),
+    )
+    if not found:
+        msg = (
+            f"SQLite file {path} holds no tables of prefix {statements.prefix!r}; a scheduler makes them when it"
+            " starts"
+        )
+        raise StoreRefusedError(msg)
+    insist(ticket, lambda: _version_of(raw, statements, path))
+
+
 def prepare(
     raw: sqlite3.Connection,
     ticket: Ticket,
@@ -138,6 +194,20 @@ def _migrate(raw: sqlite3.Connection, statements: Statements, path: str) -> None
     raw.execute(
         f"CREATE TABLE IF NOT EXISTS {prefix}_meta (key TEXT NOT NULL PRIMARY KEY, value TEXT) WITHOUT ROWID"
     )
+    version = _version_of(raw, statements, path)
+    for step in _STEPS[version:]:
+        for statement in step:
+            raw.execute(statement.format(prefix=prefix))
+    if version < SCHEMA_VERSION:
+        raw.execute(statements.write_meta, ("schema_version", str(SCHEMA_VERSION)))
+        raw.execute(statements.write_meta, ("protocol_version", str(PROTOCOL_VERSION)))
+
+
+def _version_of(raw: sqlite3.Connection, statements: Statements, path: str) -> int:
+    """
+    Tell the schema's version, 0 where there is none yet; refuse one that this code does not know.
+    """
+    prefix = statements.prefix
     version = _meta(raw, statements, "schema_version") or 0
     protocol = _meta(raw, statements, "protocol_version")
     if version > SCHEMA_VERSION:
@@ -152,12 +222,7 @@ def _migrate(raw: sqlite3.Connection, statements: Statements, path: str) -> None
             f" this anarchon-sqlite speaks {PROTOCOL_VERSION}"
         )
         raise ProtocolVersionError(msg)
-    for step in _STEPS[version:]:
-        for statement in step:
-            raw.execute(statement.format(prefix=prefix))
-    if version < SCHEMA_VERSION:
-        raw.execute(statements.write_meta, ("schema_version", str(SCHEMA_VERSION)))
-        raw.execute(statements.write_meta, ("protocol_version", str(PROTOCOL_VERSION)))
+    return version
 
 
 def _meta(raw: sqlite3.Connection, statements: Statements, key: str) -> int | None:

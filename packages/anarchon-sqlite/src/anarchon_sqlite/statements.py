@@ -60,6 +60,7 @@ class Statements:
     now: str
     read_jobs: tuple[str, ...]
     read_live: tuple[str, ...]
+    read_all_jobs: str
     write_job: str
     renew_job: str
     open_record: str
@@ -96,6 +97,7 @@ def statements_for(prefix: str) -> Statements:
         read_live=tuple(
             f"SELECT {live} FROM {jobs} WHERE job IN ({_marks(size)})" for size in READ_SIZES
         ),
+        read_all_jobs=f"SELECT {columns} FROM {jobs} ORDER BY job",
         write_job=f"INSERT INTO {jobs} ({columns}) VALUES ({_marks(len(JOB_COLUMNS))})"
         f" ON CONFLICT (job) DO UPDATE SET {kept}",
         renew_job=f"UPDATE {jobs} SET live_lease_ms = ?, live_lease_until_ms = ?, live_lease_clock = ? WHERE job = ?",
