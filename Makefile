@@ -13,17 +13,17 @@ VERSION := packages/anarchon/src/anarchon/_version.py
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
-.PHONY: help setup demo test soak servers lint format types cover conform certificates bench build wheels ci clean
+.PHONY: help setup demo docs test soak servers lint format types cover conform certificates bench build wheels ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## Make .venv with every distribution and the tools (the others do it by themselves)
 
-$(STAMP): requirements-dev.txt $(PROJECTS) $(VERSION)
+$(STAMP): requirements-dev.txt requirements-docs.txt $(PROJECTS) $(VERSION)
 	@PYTHON="$(PYTHON)" sh tools/make_venv.sh .venv
 	@echo "Installing the distributions and the tools into .venv (once; a minute or two)."
-	@$(PIP) -r requirements-dev.txt
+	@$(PIP) -r requirements-dev.txt -r requirements-docs.txt
 	@$(PIP) --no-build-isolation $(EDITABLE)
 	@touch $(STAMP)
 
@@ -61,6 +61,10 @@ conform: $(STAMP) ## Run only the conformance kit, on every backend
 
 certificates: $(STAMP) ## Run the kit on every backend, and write the certificates into docs/backends/
 	@$(PY) tools/certificates.py $(ARGS)
+
+docs: $(STAMP) ## Build the site from docs/ into .cache/docs/html; a warning or a misspelt word fails
+	@.venv/bin/codespell $$(git ls-files "*.md")
+	@$(PY) tools/build_docs.py $(ARGS)
 
 bench: $(STAMP) ## Run the benchmarks
 	@$(PY) bench/run.py $(ARGS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w-]*)")
+FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\{?[\w:-]*\}?)")
 _LINK = re.compile(
     r"(?<!\!)\[[^\]\n]+\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)|\!\[[^\]\n]*\]\((?P<image>[^)\s]+)\)"
 )
@@ -38,7 +38,7 @@ def blocks(path: Path, text: str) -> Iterator[Block]:
     code: list[str] = []
     last = ""
     for number, line in enumerate(text.splitlines(), 1):
-        fence = _FENCE.match(line)
+        fence = FENCE.match(line)
         if opened is None:
             if fence is not None:
                 exempt = _EXEMPT.search(last)
@@ -69,7 +69,7 @@ def without_blocks(text: str) -> str:
     """
     kept, inside = [], False
     for line in text.splitlines():
-        if _FENCE.match(line):
+        if FENCE.match(line):
             inside = not inside
             kept.append("")
         else:

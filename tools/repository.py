@@ -60,8 +60,17 @@ def files(*suffixes: str) -> Iterator[Path]:
 
     Without git, as in an unpacked archive, every file counts that is not in a folder which starts with a dot.
     """
+    for path in every_file():
+        if path.suffix in suffixes:
+            yield path
+
+
+def every_file() -> Iterator[Path]:
+    """
+    Give every file of the repository, text or not; see files().
+    """
     for path in _listed() if shutil.which("git") and (ROOT / ".git").exists() else _walked():
-        if path.suffix in suffixes and path.is_file():
+        if path.is_file():
             yield path
 
 

@@ -1,0 +1,44 @@
+"""
+How Sphinx builds the site. `make docs` stages the pages and calls it: see tools/build_docs.py.
+"""
+
+from anarchon import __version__
+
+project = "anarchon"
+author = "The anarchon contributors"
+release = __version__
+version = ".".join(__version__.split(".")[:2])
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinxcontrib.mermaid",
+]
+exclude_patterns = ["_files"]
+language = "en"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_fence_as_directive = ["mermaid"]
+myst_heading_anchors = 4
+suppress_warnings: list[str] = []
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_display_short_literal_types = True
+maximum_signature_line_length = 88
+add_module_names = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+default_role = "code"
+
+html_theme = "furo"
+html_title = f"anarchon {release}"
+html_show_sourcelink = False
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+mermaid_d3_zoom = False
