@@ -54,6 +54,19 @@ def test_sweep_counts_what_was_met(capsys: pytest.CaptureFixture[str]) -> None:
     assert ": 0 failed" in printed
 
 
+@pytest.mark.slow
+def test_sweep_ends_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    What was done until then counts, and it is said that it was not all.
+    """
+    status = main(["sweep", "--seeds", "12", "--processes", "1", "--minutes", "0"])
+    printed = capsys.readouterr().out
+
+    assert 0 == status
+    assert "stopped after 0 minutes, with 10 of 12 seeds" in printed
+    assert "10 seeds (fifo)" in printed
+
+
 def test_timeline_wraps_and_groups() -> None:
     """
     Things of one instant stand in one row; long ones are wrapped; columns without an entry are left out.

@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     many.add_argument("--seeds", type=int, default=500, help="how many (500)")
     many.add_argument("--from", type=int, default=0, dest="first", help="the first one (0)")
     many.add_argument("--processes", type=int, default=None, help="as many as cores by default")
+    many.add_argument("--minutes", type=float, default=None, help="end after so long (never)")
     one = commands.add_parser("replay", help="run one seed, and draw its timeline")
     one.add_argument("seed", type=int)
     one.add_argument("--rows", type=int, default=200, help="how many rows to draw (200)")
@@ -40,15 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = run_plan(draw_plan(options.seed, order=options.order))
         _say(outcome.report(rows_max=options.rows))
         return int(not outcome.ok)
-    return _sweep(options.first, options.seeds, options.order, options.processes)
+    seeds = range(options.first, options.first + options.seeds)
+    return _sweep(seeds, options.order, options.processes, options.minutes)
 
 
-def _sweep(first: int, count: int, order: str, processes: int | None) -> int:
+def _sweep(seeds: range, order: str, processes: int | None, minutes: float | None) -> int:
     began_s = told_s = time.monotonic()
     total = Sweep()
     told = 0
     for total in sweep(
-        range(first, first + count),
+        seeds,
         order="task" if order == "task" else "fifo",
         processes=processes,
     ):
@@ -58,6 +60,9 @@ def _sweep(first: int, count: int, order: str, processes: int | None) -> int:
         if time.monotonic() - told_s > _TELL_EVERY_S:
             told_s = time.monotonic()
             _say(f"{total.seeds} seeds, {total.failed} failed, {told_s - began_s:.0f} s")
+        if minutes is not None and time.monotonic() - began_s > minutes * 60:
+            _say(f"stopped after {minutes:g} minutes, with {total.seeds} of {len(seeds)} seeds")
+            break
     for failure in total.failures[:3]:
         _say("", failure.report)
     _say("", "what went wrong, and how often:")

@@ -19,7 +19,7 @@ from anarchon_simulation.blocking import VirtualEvent, real_time_is_away
 from anarchon_simulation.counted import CountedHandle
 from anarchon_simulation.digest import Digest
 from anarchon_simulation.inside_asyncio import enter_loop
-from anarchon_simulation.lanes import Lane, Order, Work
+from anarchon_simulation.lanes import Lane, Order
 
 if TYPE_CHECKING:
     from anarchon_simulation.loop import SimulatedLoop
@@ -206,7 +206,7 @@ class Kernel:
         heapq.heappush(self._heap, (when_us, self._sequence, timer))
 
     def _run(self, until: Callable[[], bool], limit_us: int | None) -> None:
-        runnable, draw = self._runnable, self.random.random
+        runnable, draw, step = self._runnable, self.random.random, self.digest.step
         at_this_instant = 0
         current: asyncio.AbstractEventLoop | None = None
         while True:
@@ -235,25 +235,22 @@ class Kernel:
             if loop is not current:
                 enter_loop(loop)
                 current = loop
-            self._step(lane, work)
+            self.running_lane = lane
+            try:
+                work.call()
+            finally:
+                self.running_lane = None
+            self.steps += 1
+            step(lane.number, self.now_us)
+            if self.ahead_us:
+                self._hold_for(lane, self.ahead_us)
+                self.ahead_us = 0
+            if self.steps % _STEPS_PER_COLLECTION == 0:
+                gc.collect()
             at_this_instant += 1
             if at_this_instant > self._instant_steps_max:
                 msg = f"{at_this_instant} steps at one instant, {self.now_us / 1e6:g} s: something spins"
                 raise DeadlockError(msg)
-
-    def _step(self, lane: Lane, work: Work) -> None:
-        self.running_lane = lane
-        try:
-            work.call()
-        finally:
-            self.running_lane = None
-        self.steps += 1
-        self.digest.step(lane.number, self.now_us)
-        if self.ahead_us:
-            self._hold_for(lane, self.ahead_us)
-            self.ahead_us = 0
-        if self.steps % _STEPS_PER_COLLECTION == 0:
-            gc.collect()
 
     def _hold_for(self, lane: Lane, duration_us: int) -> None:
         """

@@ -76,6 +76,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._ended = False
         self._home = home
+        self._clock = home.clock
         self._kernel = home.kernel
         self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self.lane = Lane(
@@ -88,7 +89,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """
         Read the instance's monotonic clock, in seconds.
         """
-        return self._home.clock.monotonic_us() / 1e6
+        return self._clock.monotonic_us() / 1e6
 
     def call_soon(  # type: ignore[override]  # the stub's type variables tuple is no plainer
         self,
@@ -102,7 +103,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         Raises:
             RuntimeError: It was called from another thread than this loop's.
         """
-        running = self._kernel.running_lane
+        kernel = self._kernel
+        running = kernel.running_lane
+        if running is self.lane and not kernel.ahead_us and not self._ended:
+            # Nearly always: the thread that runs calls on its own loop.
+            handle = CountedHandle(0.0, callback, args, self, context)
+            self.lane.push(handle, is_step=is_task_step(callback))
+            return handle
         if running is not None and running is not self.lane:
             msg = (
                 f"call_soon() on {self.lane.name} from {running.name}: only call_soon_threadsafe()"
@@ -166,13 +173,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         Enter a timer into the kernel's heap, by the instance's clock.
         """
         when_us = _microseconds_of(handle.when())
-        self._kernel.at_loop(self._home.clock.true_us_of(when_us), self, handle)
+        self._kernel.at_loop(self._clock.true_us_of(when_us), self, handle)
 
     def due(self, handle: CountedHandle) -> None:
         """
         Take a timer whose true time has come; the clock may have been suspended since it was set.
         """
-        clock = self._home.clock
+        clock = self._clock
         if clock.asleep:
             self._home.sleep_through(self, handle)
         elif clock.monotonic_us() < _microseconds_of(handle.when()):

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 
 from anarchon_simulation.drawing import draw_plan
 from anarchon_simulation.lanes import Order
@@ -17,7 +19,7 @@ from anarchon_simulation.scenario import run_plan
 
 __all__ = ["Failure", "Sweep", "run_seeds", "sweep"]
 
-_CHUNK = 25
+_CHUNK = 10
 _FAILURES_KEPT = 20
 
 
@@ -72,9 +74,13 @@ def run_seeds(seeds: Iterable[int], *, order: Order = "fifo") -> Sweep:
     return total
 
 
-def sweep(seeds: range, *, order: Order = "fifo", processes: int | None = None) -> Iterator[Sweep]:
+def sweep(
+    seeds: range, *, order: Order = "fifo", processes: int | None = None, chunk: int = _CHUNK
+) -> Iterator[Sweep]:
     """
     Run seeds on all cores; yields the total so far, now and then.
+
+    However this process ends, its workers end with it.
 
     Args:
         seeds: Which.
@@ -82,14 +88,33 @@ def sweep(seeds: range, *, order: Order = "fifo", processes: int | None = None) 
         order: How loops order their work.
 
         processes: How many processes; as many as there are cores by default.
+
+        chunk: How many seeds a process takes at a time.
     """
     total = Sweep()
-    chunks = [seeds[start : start + _CHUNK] for start in range(0, len(seeds), _CHUNK)]
+    chunks = [seeds[start : start + chunk] for start in range(0, len(seeds), chunk)]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=context) as pool:
+    with ProcessPoolExecutor(
+        processes or os.cpu_count(), mp_context=context, initializer=_end_with_parent
+    ) as pool:
         for part in pool.map(_run_chunk, [(chunk, order) for chunk in chunks]):
             total.add(part)
             yield total
+
+
+def _end_with_parent() -> None:
+    """
+    Watch the process that began this one: a worker whose parent was killed would wait for work for ever.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(1)  # Nobody is left who could hear of anything.
+
+    threading.Thread(target=watch, daemon=True, name="anarchon-parent-watch").start()
 
 
 def _run_chunk(work: tuple[range, Order]) -> Sweep:
