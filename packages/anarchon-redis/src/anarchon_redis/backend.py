@@ -27,14 +27,16 @@ from anarchon.errors import (
     BackendStateError,
     UnsupportedByBackendError,
 )
+from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_redis.address import read_address
 from anarchon_redis.batch import Batches
 from anarchon_redis.client import make_client, make_listener
 from anarchon_redis.hints import Hints, Run
 from anarchon_redis.history import HistoryReader
+from anarchon_redis.inspection import look_at_servers, read_known_jobs
 from anarchon_redis.keys import NAME_BYTES_MAX, Keys
-from anarchon_redis.marker import check_marker
+from anarchon_redis.marker import check_marker, read_marker
 from anarchon_redis.operations import Operation, plan_for
 from anarchon_redis.options import DEFAULT_PREFIX, Options, Strategy, read_url
 from anarchon_redis.requests import AnyRequest
@@ -109,6 +111,7 @@ class RedisBackend:
         certificate_file: str | None = None,
         key_file: str | None = None,
         verify: bool = True,
+        _reads: bool = False,
     ) -> None:
         self._options = Options(
             strategy=strategy,
@@ -128,6 +131,7 @@ class RedisBackend:
         )
         self._url = url
         self._db = db
+        self._reads = _reads
         self._address = read_address(url, db=db, sentinel=sentinel is not None)
         self._keys = Keys(self._options.prefix)
         self._plan = plan_for(self._options)
@@ -188,10 +192,19 @@ class RedisBackend:
         """
         Return an unopened backend to the same server, with connections of its own.
         """
+        return self._twin(reads=self._reads)
+
+    def reader(self) -> Self:
+        """
+        Return an unopened backend to the same server that only reads.
+        """
+        return self._twin(reads=True)
+
+    def _twin(self, *, reads: bool) -> Self:
         options = {
             field.name: getattr(self._options, field.name) for field in fields(self._options)
         }
-        return type(self)(self._url, db=self._db, **options)
+        return type(self)(self._url, db=self._db, _reads=reads, **options)
 
     async def open(self, *, timeout_ms: int) -> None:
         """
@@ -242,7 +255,10 @@ class RedisBackend:
         check_server(server, self._options, self._where)
         self._server = server
         await wire.load([self._script(script) for script in self._plan.scripts])
-        await check_marker(wire, self._keys, self._options, self._where)
+        mark = read_marker if self._reads else check_marker
+        await mark(wire, self._keys, self._options, self._where)
+        if self._reads:
+            return  # Whoever only reads is told of the eviction by diagnose().
         warning = eviction_warning(await wire.memory(), self._options.strategy)
         if warning is not None:
             logger.warning("%s: %s", self._where, warning)
@@ -330,6 +346,26 @@ class RedisBackend:
         )
         return await wire.bounded(lambda: reader.read(job, limit=limit), timeout_ms=timeout_ms)
 
+    async def known_jobs(self, *, timeout_ms: int) -> Sequence[KnownJob]:
+        """
+        Return every job under the prefix, by name.
+        """
+        wire = self._opened_wire()
+        now_ms = await self.time(timeout_ms=timeout_ms)
+        assert now_ms is not None
+        return await wire.bounded(
+            lambda: read_known_jobs(wire, self._keys, leases=self._options.leases, now_ms=now_ms),
+            timeout_ms=timeout_ms,
+        )
+
+    async def diagnose(self, *, timeout_ms: int) -> Sequence[Finding]:
+        """
+        Look at the settings of the server, or of each primary of a Cluster.
+        """
+        self._opened()
+        client = make_client(self._address, self._options)
+        return await look_at_servers(client, self._options, self._where, timeout_ms=timeout_ms)
+
     async def next_hint(
         self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
     ) -> frozenset[str]:
@@ -357,6 +393,9 @@ class RedisBackend:
         *,
         replicas: tuple[int, int] | None = None,
     ) -> list[Answer | BackendError]:
+        if self._reads:
+            msg = "this backend only reads: it came from reader()"
+            raise BackendStateError(msg)
         return await self._opened().serve(
             self._keeping(operation), requests, timeout_ms=timeout_ms, replicas=replicas
         )

@@ -9,7 +9,7 @@ from anarchon_redis.keys import Keys
 from anarchon_redis.options import Options
 from anarchon_redis.wire import Wire
 
-__all__ = ["LAYOUT", "check_marker"]
+__all__ = ["LAYOUT", "check_marker", "read_marker"]
 
 LAYOUT = 1
 """
@@ -26,9 +26,25 @@ async def check_marker(wire: Wire, keys: Keys, options: Options, where: str) -> 
 
         ProtocolVersionError: Another version of this distribution has laid it out.
     """
-    mine = f"{LAYOUT} {options.strategy}"
-    found = await wire.set_if_absent(keys.marker, mine)
-    told = mine if found is None else found.decode("utf-8", "replace")
+    _compare(await wire.set_if_absent(keys.marker, _mine(options)), keys, options, where)
+
+
+async def read_marker(wire: Wire, keys: Keys, options: Options, where: str) -> None:
+    """
+    Look at the marker that is there; leave none.
+
+    Raises:
+        StoreRefusedError, ProtocolVersionError: As check_marker() does.
+    """
+    _compare(await wire.command("GET", keys.marker), keys, options, where)
+
+
+def _mine(options: Options) -> str:
+    return f"{LAYOUT} {options.strategy}"
+
+
+def _compare(found: bytes | None, keys: Keys, options: Options, where: str) -> None:
+    told = _mine(options) if found is None else found.decode("utf-8", "replace")
     layout, _, strategy = told.partition(" ")
     if layout != str(LAYOUT):
         msg = (
