@@ -19,6 +19,7 @@ from anarchon_conformance.running import prepare
 from anarchon_conformance.verdict import Certificate, Outcome, TestOutcome, judge
 
 EXPECTED = dict.fromkeys(CLAUSES, 1)
+ALL = len(CLAUSES)
 HINTS = [clause for clause in CLAUSES if clause.startswith("HNT")]
 
 
@@ -73,7 +74,7 @@ def test_all_passed_conforms() -> None:
     certificate = judged(dict.fromkeys(HINTS, Outcome.NOT_APPLICABLE))
 
     assert certificate.conforms
-    assert "acme: CONFORMS (lease) — 111 of 111 clauses, 4 n/a" == certificate.line
+    assert f"acme: CONFORMS (lease) — {ALL - 4} of {ALL - 4} clauses, 4 n/a" == certificate.line
 
 
 def test_failed_must_fails() -> None:
@@ -83,7 +84,9 @@ def test_failed_must_fails() -> None:
     certificate = judged({"CLM-1": Outcome.FAIL, "TKO-3": Outcome.FAIL})
 
     assert not certificate.conforms
-    assert "acme: FAILS (lease) — CLM-1, TKO-3; 113 of 115 clauses, 0 n/a" == certificate.line
+    assert (
+        f"acme: FAILS (lease) — CLM-1, TKO-3; {ALL - 2} of {ALL} clauses, 0 n/a" == certificate.line
+    )
 
 
 def test_missing_must_is_incomplete() -> None:
@@ -93,7 +96,10 @@ def test_missing_must_is_incomplete() -> None:
     certificate = judged(without=["CLM-1"])
 
     assert not certificate.conforms
-    assert "acme: INCOMPLETE (lease) — 114 of 115 clauses, 0 n/a, 1 not run" == certificate.line
+    assert (
+        f"acme: INCOMPLETE (lease) — {ALL - 1} of {ALL} clauses, 0 n/a, 1 not run"
+        == certificate.line
+    )
 
 
 def test_missing_should_is_no_matter_unless_strict() -> None:
@@ -155,7 +161,9 @@ def test_note_is_told_and_does_not_decide() -> None:
     certificate = judged({"BAT-6": Outcome.NOTE})
 
     assert certificate.conforms
-    assert "acme: CONFORMS (lease) — 114 of 115 clauses, 0 n/a, 1 noted" == certificate.line
+    assert (
+        f"acme: CONFORMS (lease) — {ALL - 1} of {ALL} clauses, 0 n/a, 1 noted" == certificate.line
+    )
 
 
 def test_worst_outcome_of_a_clause_decides() -> None:

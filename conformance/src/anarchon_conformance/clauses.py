@@ -119,6 +119,9 @@ LAT-6 MUST [clock, processes]
     An instance whose clock is ten minutes off gets the same answers as every other one.
 LAT-7 MUST [clock]
     A slot up to 500 ms ahead of the store's clock is granted.
+LAT-8 MUST [leases]
+    A skip repeated with its own token is overlap again even after its not_after, with the same
+    range.
 TKO-1 MUST [leases]
     A claim for a run whose lease holds is answered running, with its slot, attempt, remaining
     lease and label.
@@ -149,6 +152,8 @@ TKO-12 MUST [leases]
     A takeover carries the previous high of the run's first attempt.
 TKO-13 MUST [leases, processes]
     A run whose process was killed is taken over from another process.
+TKO-14 MUST [leases]
+    Every answer to a claim but won names the run that is live, if there is one.
 OVL-1 MUST [leases]
     With overlap skip, a slot that comes due while an older run goes on is recorded as skipped,
     once, and becomes high.

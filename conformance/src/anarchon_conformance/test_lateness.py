@@ -119,3 +119,24 @@ async def test_slot_just_ahead_is_granted(bench: Bench) -> None:
         answer = await instance.claim(await instance.now_ms() + 400)
 
         assert Verdict.WON == answer.verdict
+
+
+@clause("LAT-8")
+async def test_skip_is_told_after_its_end(bench: Bench) -> None:
+    """
+    The claimer asks once more after not_after, to know: what was skipped is reported, with its range.
+    """
+    async with bench.world() as world:
+        runner, other = await world.two()
+        await runner.win(world.slot(1))
+        slot, token = world.slot(4), new_token()
+        not_after_ms = await other.now_ms() + bench.patience_ms
+        first = await other.claim(slot, token=token, not_after_ms=not_after_ms)
+        again = await other.claim(slot, token=token, not_after_ms=not_after_ms - _HOUR_MS)
+        stranger = await other.claim(slot, not_after_ms=not_after_ms - _HOUR_MS)
+
+        assert [(Verdict.OVERLAP, True, world.slot(1))] * 2 == [
+            (answer.verdict, answer.recorded, answer.previous_high) for answer in (first, again)
+        ]
+        assert (Verdict.LATE, AnswerReason.EXPIRED) == (stranger.verdict, stranger.reason)
+        assert 2 == len(await runner.history())

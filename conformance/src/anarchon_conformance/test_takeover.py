@@ -11,6 +11,8 @@ from anarchon.records import Reason, RunRecord, Status
 from anarchon_conformance.harness import Bench, Instance
 from anarchon_conformance.marking import clause
 
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
 _GIVEN_UP = (Verdict.DONE, AnswerReason.GIVEN_UP)
 
 
@@ -256,3 +258,51 @@ async def test_takeover_carries_the_first_previous_high(bench: Bench) -> None:
         answer = await backup.take_over(world.slot(4), 2)
 
         assert (Verdict.WON, world.slot(1)) == (answer.verdict, answer.previous_high)
+
+
+@clause("TKO-14")
+async def test_every_answer_names_the_live_run(bench: Bench) -> None:
+    """
+    Whoever comes too late, too early or for nothing learns whose backup it can be.
+    """
+    async with bench.world() as world:
+        runner, other = await world.two()
+        slot, skipped, later = world.slot(2), world.slot(4), world.slot(6)
+        token = await runner.win(slot)
+        await runner.claim(skipped)
+        now_ms = await other.now_ms()
+        answers = [
+            await other.claim(skipped),
+            await other.claim(skipped, attempt=2),
+            await other.claim(world.slot(1)),
+            await other.claim(world.slot(1), attempt=2),
+            await other.claim(later, not_after_ms=now_ms - _HOUR_MS),
+            await other.claim(later, max_lateness_ms=_MINUTE_MS),
+            await other.claim(later, attempt=2),
+            await other.claim(now_ms + _HOUR_MS),
+        ]
+
+        assert [
+            (Verdict.DONE, AnswerReason.ENDED),
+            (Verdict.DONE, AnswerReason.ENDED),
+            (Verdict.LATE, AnswerReason.SUPERSEDED),
+            (Verdict.LATE, AnswerReason.SUPERSEDED),
+            (Verdict.LATE, AnswerReason.EXPIRED),
+            (Verdict.LATE, AnswerReason.TOO_OLD),
+            (Verdict.NONE, None),
+            (Verdict.EARLY, None),
+        ] == [_said(answer) for answer in answers]
+        assert [(slot, 1, runner.label)] * 8 == [
+            (answer.run.slot, answer.run.attempt, answer.run.instance_id)
+            for answer in answers
+            if answer.run is not None
+        ]
+        assert 0 < min(answer.run.remaining_ms for answer in answers if answer.run is not None)
+        await runner.release(slot, token)
+        released = await other.claim(skipped)
+        given_up = await other.claim(slot, attempt=2, takeover=False)
+        over = await other.claim(skipped)
+
+        assert released.run is not None
+        assert 0 == released.run.remaining_ms
+        assert [None] * 2 == [given_up.run, over.run]

@@ -149,6 +149,19 @@ class GrantsAfterNotAfter(Sound):
         return super().on_claim(state, replace(request, not_after_ms=None), now)
 
 
+@trips("LAT-8")
+class ExpiresSkips(Sound):
+    """
+    The time is checked before the token that skipped: who asks late reports no range.
+    """
+
+    def on_claim(self, state: State, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
+        not_after_ms = request.not_after_ms
+        if state is not None and not_after_ms is not None and now.wall_ms > not_after_ms:
+            state = replace(state, skip=None)
+        return super().on_claim(state, request, now)
+
+
 @trips("LAT-4")
 class ExpiresWhatItGranted(Sound):
     """

@@ -5,10 +5,19 @@ Backends that are wrong about takeover: whom they let take a run, and how often.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
-from anarchon.backend import ClaimAnswer, ClaimRequest, CloseAnswer, ReleaseRequest, Verdict
+from anarchon.backend import (
+    AnswerReason,
+    ClaimAnswer,
+    ClaimRequest,
+    CloseAnswer,
+    ReleaseRequest,
+    Verdict,
+)
 from anarchon.memory import MemoryStore
 from anarchon.protocol import Change, JobState, Live, Now, RecordOpen, RecordView
+from anarchon.protocol.state import view
 from kit_mutants.base import Sound, State, trips
 
 
@@ -200,3 +209,57 @@ class RevivesSuperseded(Sound):
         if request.attempt > 1 and live is not None and request.slot < live.slot:
             return super().on_claim(JobState(), replace(request, attempt=1), now)
         return super().on_claim(state, request, now)
+
+
+class NamesFewerRuns(Sound):
+    """
+    Some answers name no run.
+    """
+
+    hides: ClassVar[frozenset[Verdict]] = frozenset()
+
+    def on_claim(self, state: State, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
+        change = super().on_claim(state, request, now)
+        if change.answer.verdict not in self.hides:
+            return change
+        return replace(change, answer=replace(change.answer, run=None))
+
+
+@trips("TKO-14", "TBL-1")
+class HidesTheRunWhenDone(NamesFewerRuns):
+    """
+    Who was late for a slot that is over does not hear that an older one goes on.
+    """
+
+    hides = frozenset({Verdict.DONE})
+
+
+@trips("TKO-14", "TBL-1")
+class HidesTheRunWhenLate(NamesFewerRuns):
+    """
+    Who is behind does not hear of the run that is live.
+    """
+
+    hides = frozenset({Verdict.LATE})
+
+
+@trips("TKO-14")
+class HidesTheRunWhenEarly(NamesFewerRuns):
+    """
+    Who asks too early, or for a run that nobody knows, does not hear of the one that is live.
+    """
+
+    hides = frozenset({Verdict.EARLY, Verdict.NONE})
+
+
+@trips("TKO-14")
+class NamesARunThatIsOver(Sound):
+    """
+    Whoever gives a run up is told to watch it.
+    """
+
+    def on_claim(self, state: State, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
+        change = super().on_claim(state, request, now)
+        if change.answer.reason is not AnswerReason.GIVEN_UP or state is None or not state.live:
+            return change
+        return replace(change, answer=replace(change.answer, run=view(state.live, now)))

@@ -168,7 +168,8 @@ class ClaimAnswer:
 
         recorded: With OVERLAP, that the slot was recorded as skipped by this token.
 
-        run: With RUNNING and OVERLAP, the run in the way.
+        run: The run that is live, with every answer but WON; None if there is
+            none. Whoever hears of it becomes a backup.
 
         wait_ms: With EARLY, how long to wait before asking again.
     """

@@ -1,5 +1,5 @@
 """
-The table of answers, rows 1 to 5: claims for the run that is live, or that nobody knows.
+The table of answers, rows 1 to 6: claims for the run that is live, or that nobody knows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_same_token_is_won_again_with_a_whole_lease() -> None:
 
 def test_same_token_is_won_even_after_its_end() -> None:
     """
-    Row 1 stands before row 2: what had been granted is told, however late.
+    Row 1 stands before row 3: what had been granted is told, however late.
     """
     change = decided(RUNNING, token="t1", not_after_ms=NOW.wall_ms - 1)
 
@@ -91,7 +91,7 @@ def test_token_of_another_attempt_is_no_repetition() -> None:
 @pytest.mark.parametrize("state", [None, ENDED, RUNNING, DEAD, HANDED_OVER])
 def test_expired_claim_is_late(state: JobState | None) -> None:
     """
-    Row 2. Trap: a claim that its sender has given up starts a run that nobody executes.
+    Row 3. Trap: a claim that its sender has given up starts a run that nobody executes.
     """
     change = decided(state, attempt=2, not_after_ms=NOW.wall_ms - 1)
 
@@ -101,14 +101,14 @@ def test_expired_claim_is_late(state: JobState | None) -> None:
 
 def test_claim_is_granted_at_its_very_end() -> None:
     """
-    Row 2 is about what is past not_after.
+    Row 3 is about what is past not_after.
     """
     assert (Verdict.WON, None) == said(decided(None, not_after_ms=NOW.wall_ms))
 
 
 def test_next_attempt_takes_an_expired_run_over() -> None:
     """
-    Row 3: the old attempt is closed, and one more crash is counted.
+    Row 4: the old attempt is closed, and one more crash is counted.
     """
     change = decided(DEAD, attempt=2)
 
@@ -127,7 +127,7 @@ def test_next_attempt_takes_an_expired_run_over() -> None:
 
 def test_next_attempt_takes_a_released_run_over() -> None:
     """
-    Row 3: a released run was closed before, and is no crash.
+    Row 4: a released run was closed before, and is no crash.
     """
     change = decided(HANDED_OVER, attempt=2)
 
@@ -140,7 +140,7 @@ def test_next_attempt_takes_a_released_run_over() -> None:
 @pytest.mark.parametrize("state", [DEAD, HANDED_OVER])
 def test_other_attempts_take_nothing_over(state: JobState, attempt: int) -> None:
     """
-    Row 3. Trap: "whoever claims an expired run wins it" grants a stale copy of an old claim.
+    Row 4. Trap: "whoever claims an expired run wins it" grants a stale copy of an old claim.
     """
     change = decided(state, attempt=attempt)
 
@@ -152,7 +152,7 @@ def test_other_attempts_take_nothing_over(state: JobState, attempt: int) -> None
 
 def test_run_that_crashed_too_often_is_given_up() -> None:
     """
-    Row 4: the crash that reaches max_crashes closes the run.
+    Row 5: the crash that reaches max_crashes closes the run.
     """
     state = replace(DEAD, live=replace(EXPIRED, crashes=2))
     change = decided(state, attempt=2, max_crashes=3)
@@ -164,7 +164,7 @@ def test_run_that_crashed_too_often_is_given_up() -> None:
 
 def test_one_crash_less_is_taken_over() -> None:
     """
-    Row 4 begins at max_crashes, not before.
+    Row 5 begins at max_crashes, not before.
     """
     state = replace(DEAD, live=replace(EXPIRED, crashes=1))
 
@@ -173,7 +173,7 @@ def test_one_crash_less_is_taken_over() -> None:
 
 def test_hand_over_after_crashes_is_not_given_up() -> None:
     """
-    Row 4. Trap: counting hand-overs gives a long job up after a few deploys.
+    Row 5. Trap: counting hand-overs gives a long job up after a few deploys.
     """
     state = replace(DEAD, live=replace(RELEASED, crashes=9))
     change = decided(state, attempt=2, max_crashes=3)
@@ -184,7 +184,7 @@ def test_hand_over_after_crashes_is_not_given_up() -> None:
 
 def test_dead_run_is_given_up_with_takeover_off() -> None:
     """
-    Row 4: a job that must not be started twice is closed by whoever finds it.
+    Row 5: a job that must not be started twice is closed by whoever finds it.
     """
     change = decided(DEAD, attempt=2, takeover=False)
 
@@ -195,7 +195,7 @@ def test_dead_run_is_given_up_with_takeover_off() -> None:
 
 def test_released_run_is_given_up_with_takeover_off() -> None:
     """
-    Row 4: its record was closed by the release, and stays as it is.
+    Row 5: its record was closed by the release, and stays as it is.
     """
     change = decided(HANDED_OVER, attempt=2, takeover=False)
 
@@ -207,7 +207,7 @@ def test_released_run_is_given_up_with_takeover_off() -> None:
 @pytest.mark.parametrize("attempt", [1, 2, 3])
 def test_live_run_is_running(attempt: int) -> None:
     """
-    Row 5: the asker hears what to watch.
+    Row 6: the asker hears what to watch.
     """
     change = decided(RUNNING, attempt=attempt)
 

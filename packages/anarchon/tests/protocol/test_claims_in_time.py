@@ -23,10 +23,13 @@ from tables import (
     SLOT,
     decided,
     granted,
+    said,
 )
 
-from anarchon.backend import Verdict
+from anarchon.backend import AnswerReason, RunView, Verdict
 from anarchon.protocol import JobState
+
+NEWEST = NEWER + 10_000
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,59 @@ def test_every_answer_tells_clock_high_and_since(
 
     assert (NOW.wall_ms, 7) == (answer.store_now_ms, answer.since_ms)
     assert answer.high in {SLOT, NEWER}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "slot", "options"),
+    [
+        (Verdict.LATE, AnswerReason.EXPIRED, SLOT, {"not_after_ms": 0}),
+        (Verdict.LATE, AnswerReason.EXPIRED, NEWEST, {"not_after_ms": 0}),
+        (Verdict.LATE, AnswerReason.SUPERSEDED, OLDER, {}),
+        (Verdict.LATE, AnswerReason.SUPERSEDED, OLDER, {"attempt": 2}),
+        (Verdict.LATE, AnswerReason.TOO_OLD, NEWEST, {"max_lateness_ms": -1}),
+        (Verdict.DONE, AnswerReason.ENDED, NEWER, {}),
+        (Verdict.DONE, AnswerReason.ENDED, NEWER, {"attempt": 2}),
+        (Verdict.NONE, None, NEWEST, {"attempt": 2}),
+        (Verdict.EARLY, None, NOW.wall_ms + 9_000, {}),
+        (Verdict.RUNNING, None, SLOT, {}),
+        (Verdict.OVERLAP, None, NEWEST, {"overlap": "wait"}),
+        (Verdict.OVERLAP, None, NEWEST, {}),
+    ],
+)
+def test_every_answer_but_won_names_the_run_that_is_live(
+    verdict: Verdict, reason: AnswerReason | None, slot: int, options: dict[str, Any]
+) -> None:
+    """
+    Trap: who was late for the last slot never learns of its run, and lets it lie when its runner dies.
+    """
+    change = decided(replace(RUNNING, high=NEWER), slot, **options)
+
+    assert (verdict, reason) == said(change)
+    assert (
+        RunView(slot=SLOT, attempt=1, remaining_ms=10_000, instance_id="host:1")
+        == change.answer.run
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "slot", "options"),
+    [
+        (ENDED, SLOT, {}),
+        (ENDED, OLDER, {}),
+        (ENDED, NEWER, {"attempt": 2}),
+        (ENDED, SLOT, {"not_after_ms": 0}),
+        (DEAD, SLOT, {"attempt": 2, "takeover": False}),
+        (RUNNING, SLOT, {"token": "t1"}),
+        (DEAD, SLOT, {"attempt": 2}),
+    ],
+)
+def test_no_answer_names_a_run_that_is_over_or_the_askers_own(
+    state: JobState, slot: int, options: dict[str, Any]
+) -> None:
+    """
+    Nobody becomes a backup of what nobody executes any more, nor of what it was just granted.
+    """
+    assert decided(state, slot, **options).answer.run is None
 
 
 def test_lease_of_another_boot_is_whole_again() -> None:

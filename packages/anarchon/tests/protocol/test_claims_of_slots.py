@@ -1,5 +1,5 @@
 """
-The table of answers, rows 6 to 13: slots that are known, late, early, overlapping, or new.
+The table of answers, rows 2 and 7 to 14: slots that are known, late, early, overlapping, or new.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from anarchon.records import Reason, Status
 
 def test_ended_slot_is_done() -> None:
     """
-    Row 6: finished, given up, or registered as past.
+    Row 7: finished, given up, or registered as past.
     """
     change = decided(ENDED)
 
@@ -43,17 +43,18 @@ def test_ended_slot_is_done() -> None:
 
 def test_next_attempt_of_an_ended_slot_is_done() -> None:
     """
-    Row 6 stands before row 8: a backup hears that the run it watched is over.
+    Row 7 stands before row 9: a backup hears that the run it watched is over.
     """
     assert (Verdict.DONE, AnswerReason.ENDED) == said(decided(ENDED, attempt=2))
 
 
-def test_repeated_skip_is_overlap_again() -> None:
+@pytest.mark.parametrize("not_after_ms", [None, NOW.wall_ms, NOW.wall_ms - 1])
+def test_repeated_skip_is_overlap_again(not_after_ms: int | None) -> None:
     """
-    Row 6. Trap: answered done, the range that was missed is never reported.
+    Row 2 stands before row 3. Trap: answered done, the range that was missed is never reported.
     """
     state = replace(ENDED, skip=Skip(slot=SLOT, token="t2", previous_high=OLDER))
-    change = decided(state)
+    change = decided(state, not_after_ms=not_after_ms)
 
     assert (Verdict.OVERLAP, True, OLDER) == (
         change.answer.verdict,
@@ -73,7 +74,7 @@ def test_repeated_skip_is_overlap_again() -> None:
 )
 def test_other_skips_are_nobody_elses(skip: Skip) -> None:
     """
-    Row 6: only the one who was told the range reports it.
+    Row 2: only the one who was told the range reports it.
     """
     assert (Verdict.DONE, AnswerReason.ENDED) == said(decided(replace(ENDED, skip=skip)))
 
@@ -82,7 +83,7 @@ def test_other_skips_are_nobody_elses(skip: Skip) -> None:
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_older_slot_is_superseded(state: JobState, attempt: int) -> None:
     """
-    Row 7. Trap: without high an instance that lags runs an old slot again.
+    Row 8. Trap: without high an instance that lags runs an old slot again.
     """
     change = decided(state, OLDER, attempt=attempt)
 
@@ -93,7 +94,7 @@ def test_older_slot_is_superseded(state: JobState, attempt: int) -> None:
 @pytest.mark.parametrize("state", [None, JobState(), ENDED])
 def test_takeover_of_an_unknown_run_is_none(state: JobState | None) -> None:
     """
-    Row 8: a store that knows nothing of the run starts nothing.
+    Row 9: a store that knows nothing of the run starts nothing.
     """
     change = decided(state, NEWER, attempt=2)
 
@@ -103,7 +104,7 @@ def test_takeover_of_an_unknown_run_is_none(state: JobState | None) -> None:
 
 def test_slot_of_the_future_is_early() -> None:
     """
-    Row 9. Trap: one bad clock moves high into the future and stops the job for everyone.
+    Row 10. Trap: one bad clock moves high into the future and stops the job for everyone.
     """
     change = decided(ENDED, NOW.wall_ms + 501)
 
@@ -113,14 +114,14 @@ def test_slot_of_the_future_is_early() -> None:
 
 def test_slot_within_the_tolerance_is_granted() -> None:
     """
-    Row 9 leaves what honest clocks differ by.
+    Row 10 leaves what honest clocks differ by.
     """
     assert Verdict.WON == decided(ENDED, NOW.wall_ms + 500).answer.verdict
 
 
 def test_too_old_slot_is_late() -> None:
     """
-    Row 10: judged by the store's clock, and nothing moves.
+    Row 11: judged by the store's clock, and nothing moves.
     """
     change = decided(None, max_lateness_ms=NOW.wall_ms - SLOT - 1)
 
@@ -130,7 +131,7 @@ def test_too_old_slot_is_late() -> None:
 
 def test_slot_at_max_lateness_is_granted() -> None:
     """
-    Row 10 begins beyond max_lateness.
+    Row 11 begins beyond max_lateness.
     """
     assert Verdict.WON == decided(None, max_lateness_ms=NOW.wall_ms - SLOT).answer.verdict
 
@@ -138,7 +139,7 @@ def test_slot_at_max_lateness_is_granted() -> None:
 @pytest.mark.parametrize("state", [RUNNING, DEAD, HANDED_OVER])
 def test_waiting_slot_hears_the_run_in_the_way(state: JobState) -> None:
     """
-    Row 11. Trap: without the run, who never saw the dead one hears overlap for ever.
+    Row 12. Trap: without the run, who never saw the dead one hears overlap for ever.
     """
     change = decided(state, NEWER, overlap="wait")
 
@@ -152,14 +153,14 @@ def test_waiting_slot_hears_the_run_in_the_way(state: JobState) -> None:
 
 def test_waiting_slot_is_granted_when_nothing_is_live() -> None:
     """
-    Row 11 needs a run in the way.
+    Row 12 needs a run in the way.
     """
     assert Verdict.WON == decided(ENDED, NEWER, overlap="wait").answer.verdict
 
 
 def test_overlapping_slot_is_skipped() -> None:
     """
-    Row 12. Trap: a skip that leaves high behind is claimed again and again.
+    Row 13. Trap: a skip that leaves high behind is claimed again and again.
     """
     change = decided(RUNNING, NEWER)
 
@@ -173,7 +174,7 @@ def test_overlapping_slot_is_skipped() -> None:
 
 def test_dead_run_is_superseded() -> None:
     """
-    Row 13: a run whose lease has run out is not still going.
+    Row 14: a run whose lease has run out is not still going.
     """
     change = decided(replace(DEAD, live=replace(EXPIRED, crashes=2)), NEWER)
 
@@ -187,7 +188,7 @@ def test_dead_run_is_superseded() -> None:
 
 def test_released_run_is_superseded() -> None:
     """
-    Row 13: its record was closed by the release.
+    Row 14: its record was closed by the release.
     """
     change = decided(HANDED_OVER, NEWER)
 
@@ -197,11 +198,20 @@ def test_released_run_is_superseded() -> None:
 
 def test_takeover_of_a_superseded_run_is_late() -> None:
     """
-    Row 13: the backup of the older run hears that its time is over.
+    Row 14: the backup of the older run hears that its time is over.
     """
     state = decided(DEAD, NEWER).state
 
     assert (Verdict.LATE, AnswerReason.SUPERSEDED) == said(decided(state, attempt=2))
+
+
+def test_skip_before_a_newer_slot_is_superseded() -> None:
+    """
+    Row 2 is about the newest slot: the range before an older one was told by somebody else.
+    """
+    state = replace(ENDED, skip=Skip(slot=OLDER, token="t2", previous_high=None))
+
+    assert (Verdict.LATE, AnswerReason.SUPERSEDED) == said(decided(state, OLDER))
 
 
 def test_older_live_run_is_taken_over_beside_newer_skips() -> None:

@@ -86,6 +86,9 @@ BEGIN
             IF j.live_slot = v_slot AND j.live_attempt = v_attempt AND j.live_token = v_token THEN
                 verdict := 'won'; prior := j.live_previous_high;
                 j.live_lease_until_ms := now_ms + p_lease_ms[i];
+            ELSIF v_slot = j.high AND j.skip_slot = v_slot AND j.skip_token = v_token THEN
+                verdict := 'overlap'; recorded := true; prior := j.skip_previous_high;
+                EXIT judge;
             ELSIF now_ms > p_not_after_ms[i] THEN
                 verdict := 'late'; why := 'expired';
                 EXIT judge;
@@ -108,11 +111,7 @@ BEGIN
                 verdict := 'late'; why := 'superseded';
                 EXIT judge;
             ELSIF v_slot = j.high THEN
-                IF j.skip_slot = v_slot AND j.skip_token = v_token THEN
-                    verdict := 'overlap'; recorded := true; prior := j.skip_previous_high;
-                ELSE
-                    verdict := 'done'; why := 'ended';
-                END IF;
+                verdict := 'done'; why := 'ended';
                 EXIT judge;
             ELSIF v_attempt > 1 THEN
                 verdict := 'none';
@@ -199,7 +198,8 @@ BEGIN
             END IF;
             EXIT judge;
         END LOOP;
-        IF verdict IN ('running', 'overlap') AND j.live_slot IS NOT NULL THEN
+        -- Every answer but won names the run that is live: whoever hears it becomes a backup of that run.
+        IF verdict <> 'won' AND j.live_slot IS NOT NULL THEN
             run_slot := j.live_slot; run_attempt := j.live_attempt; run_instance_id := j.live_instance_id;
             run_remaining_ms := CASE WHEN released THEN 0 ELSE greatest(0, j.live_lease_until_ms - now_ms) END;
         END IF;

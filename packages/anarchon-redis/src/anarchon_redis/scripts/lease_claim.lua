@@ -2,12 +2,16 @@
 
 local EARLY_TOLERANCE = 500
 
-local function answer(state, verdict, reason, previous, recorded, wait)
-  return {verdict, reason or '', state.high, previous or '', state.since, recorded or '', wait or ''}
+local function won(state, previous)
+  return {'won', '', state.high, previous, state.since, '', ''}
 end
 
-local function with_run(state, told)
-  told[8], told[9], told[10], told[11] = run_view(state)
+-- Every other answer names the run that is live: whoever hears it becomes a backup of that run.
+local function lost(state, verdict, reason, previous, recorded, wait)
+  local told = {verdict, reason or '', state.high, previous or '', state.since, recorded or '', wait or ''}
+  if state.slot ~= '' then
+    told[8], told[9], told[10], told[11] = run_view(state)
+  end
   return told
 end
 
@@ -29,7 +33,7 @@ local function same_run(item, state, request)
   local released = state.token == ''
   local over = released or tonumber(state['until']) <= NOW
   if not over or tonumber(request.attempt) ~= state.attempt + 1 then
-    return with_run(state, answer(state, 'running'))
+    return lost(state, 'running')
   end
   local crashes = tonumber(state.crashes)
   if not released then
@@ -44,38 +48,27 @@ local function same_run(item, state, request)
   if given_up ~= '' then
     close_dead(item, state, given_up)
     end_run(item, state)
-    return answer(state, 'done', 'given_up')
+    return lost(state, 'done', 'given_up')
   end
   local previous = state.previous
   close_dead(item, state, 'lease_expired')
   local changes = grant_changes(request, crashes, previous)
   schedule_changes(state, request.fingerprint, request.digests, changes)
   save(item, state, changes)
-  return answer(state, 'won', '', previous)
-end
-
-local function known_slot(state, request)
-  if request.slot ~= state.high then
-    return answer(state, 'late', 'superseded')
-  end
-  if state.skip_slot ~= request.slot or state.skip_token ~= request.token then
-    return answer(state, 'done', 'ended')
-  end
-  local told = answer(state, 'overlap', '', state.skip_previous, '1')
-  return state.slot == '' and told or with_run(state, told)
+  return won(state, previous)
 end
 
 local function new_slot(item, state, request)
   local ahead = request.slot - NOW
   if ahead > EARLY_TOLERANCE then
-    return answer(state, 'early', '', '', '', text(ahead))
+    return lost(state, 'early', '', '', '', text(ahead))
   end
   if request.max_lateness ~= '' and -ahead > tonumber(request.max_lateness) then
-    return answer(state, 'late', 'too_old')
+    return lost(state, 'late', 'too_old')
   end
   local live = state.slot ~= ''
   if live and request.overlap == 'wait' then
-    return with_run(state, answer(state, 'overlap'))
+    return lost(state, 'overlap')
   end
   local previous = state.high
   if live and state.token ~= '' and tonumber(state['until']) > NOW then
@@ -87,7 +80,7 @@ local function new_slot(item, state, request)
     }
     schedule_changes(state, request.fingerprint, request.digests, changes)
     save(item, state, changes)
-    return with_run(state, answer(state, 'overlap', '', previous, '1'))
+    return lost(state, 'overlap', '', previous, '1')
   end
   if live then
     close_dead(item, state, 'superseded')
@@ -97,7 +90,7 @@ local function new_slot(item, state, request)
   changes[#changes + 1] = request.slot
   schedule_changes(state, request.fingerprint, request.digests, changes)
   save(item, state, changes)
-  return answer(state, 'won', '', previous)
+  return won(state, previous)
 end
 
 local function decide(item, fields)
@@ -109,19 +102,25 @@ local function decide(item, fields)
   local state = load_state(item)
   if owns(state, request.slot, request.attempt, request.token) then
     save(item, state, {'until', text(NOW + request.lease)})
-    return answer(state, 'won', '', state.previous)
+    return won(state, state.previous)
+  end
+  if state.skip_slot == request.slot and state.high == request.slot and state.skip_token == request.token then
+    return lost(state, 'overlap', '', state.skip_previous, '1')
   end
   if request.not_after ~= '' and NOW > tonumber(request.not_after) then
-    return answer(state, 'late', 'expired')
+    return lost(state, 'late', 'expired')
   end
   if state.slot == request.slot then
     return same_run(item, state, request)
   end
   if state.high ~= '' and tonumber(request.slot) <= tonumber(state.high) then
-    return known_slot(state, request)
+    if request.slot == state.high then
+      return lost(state, 'done', 'ended')
+    end
+    return lost(state, 'late', 'superseded')
   end
   if tonumber(request.attempt) > 1 then
-    return answer(state, 'none')
+    return lost(state, 'none')
   end
   return new_slot(item, state, request)
 end

@@ -60,12 +60,17 @@ def _decide(state: JobState, request: ClaimRequest, now: Now) -> Change[ClaimAns
         and live.token == request.token
     ):
         return _won_again(state, live, request, now)
+    skip = state.skip
+    if skip is not None and skip.slot == request.slot == state.high and skip.token == request.token:
+        return Change(_skipped(state, now, skip.previous_high))
     if request.not_after_ms is not None and now.wall_ms > request.not_after_ms:
         return _plain(state, now, Verdict.LATE, AnswerReason.EXPIRED)
     if live is not None and same_run:
         return _same_run(state, live, request, now)
     if state.high is not None and request.slot <= state.high:
-        return _known_slot(state, request, now)
+        if request.slot == state.high:
+            return _plain(state, now, Verdict.DONE, AnswerReason.ENDED)
+        return _plain(state, now, Verdict.LATE, AnswerReason.SUPERSEDED)
     if request.attempt > 1:
         return _plain(state, now, Verdict.NONE)
     return _new_slot(state, live, request, now)
@@ -80,7 +85,10 @@ def _plain(
     wait_ms: int = 0,
 ) -> Change[ClaimAnswer]:
     """
-    Answer without changing anything.
+    Answer without changing anything, and name the run that is live.
+
+    Whoever loses a claim becomes a backup of that run, whatever it lost by: else
+    one that was late for the last slot would let a dead run lie.
     """
     return Change(
         ClaimAnswer(
@@ -89,6 +97,7 @@ def _plain(
             store_now_ms=now.wall_ms,
             high=state.high,
             since_ms=state.since_ms,
+            run=None if state.live is None else view(state.live, now),
             wait_ms=wait_ms,
         )
     )
@@ -123,15 +132,7 @@ def _same_run(state: JobState, live: Live, request: ClaimRequest, now: Now) -> C
     """
     over = live.token is None or live.lease_until_ms <= now.lease_ms
     if not over or request.attempt != live.attempt + 1:
-        return Change(
-            ClaimAnswer(
-                verdict=Verdict.RUNNING,
-                store_now_ms=now.wall_ms,
-                high=state.high,
-                since_ms=state.since_ms,
-                run=view(live, now),
-            )
-        )
+        return _plain(state, now, Verdict.RUNNING)
     released = live.token is None
     crashes = live.crashes if released else live.crashes + 1
     if not request.takeover:
@@ -161,18 +162,6 @@ def _given_up(state: JobState, live: Live, now: Now, reason: Reason) -> Change[C
     return Change(answer, replace(state, live=None), _close(live, now, reason))
 
 
-def _known_slot(state: JobState, request: ClaimRequest, now: Now) -> Change[ClaimAnswer]:
-    """
-    Answer a claim for a slot that is not newer than the newest.
-    """
-    if request.slot != state.high:
-        return _plain(state, now, Verdict.LATE, AnswerReason.SUPERSEDED)
-    skip = state.skip
-    if skip is None or skip.slot != request.slot or skip.token != request.token:
-        return _plain(state, now, Verdict.DONE, AnswerReason.ENDED)
-    return Change(_skipped(state, now, skip.previous_high))
-
-
 def _skipped(state: JobState, now: Now, previous_high: int | None) -> ClaimAnswer:
     return ClaimAnswer(
         verdict=Verdict.OVERLAP,
@@ -197,15 +186,7 @@ def _new_slot(
     if request.max_lateness_ms is not None and -ahead_ms > request.max_lateness_ms:
         return _plain(state, now, Verdict.LATE, AnswerReason.TOO_OLD)
     if live is not None and request.overlap == "wait":
-        return Change(
-            ClaimAnswer(
-                verdict=Verdict.OVERLAP,
-                store_now_ms=now.wall_ms,
-                high=state.high,
-                since_ms=state.since_ms,
-                run=view(live, now),
-            )
-        )
+        return _plain(state, now, Verdict.OVERLAP)
     if live is not None and live.token is not None and live.lease_until_ms > now.lease_ms:
         skip = Skip(slot=request.slot, token=request.token, previous_high=state.high)
         after = _after(state, request, now, high=request.slot, skip=skip)

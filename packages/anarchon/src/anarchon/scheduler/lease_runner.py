@@ -289,11 +289,11 @@ class LeaseRunner:
                 self._in_the_way(view, pursuit, answer)
             case Verdict.EARLY:
                 self._reports.skip(view.job, pursuit.slot, "early")
+                self._back_up(view, pursuit, answer)
                 self._timers.arm_slot(view.job, pursuit.slot)
                 return
             case Verdict.LATE if answer.reason is AnswerReason.EXPIRED:
-                self._expired(view, pursuit)
-                return
+                self._expired(view, pursuit, answer)
             case _:
                 self._over(view, pursuit, answer)
         if view.job.catch_up == "all":
@@ -309,14 +309,11 @@ class LeaseRunner:
 
     def _in_the_way(self, view: JobView, pursuit: Pursuit, answer: ClaimAnswer) -> None:
         """
-        Become, or stay, a backup of the run that the store names.
+        Another run goes on, or this very one does elsewhere.
         """
         if answer.verdict is Verdict.OVERLAP and pursuit.overlap == "skip":
             self._reports.skip(view.job, pursuit.slot, "overlap")
-        if answer.run is not None:
-            self._watch(view, answer.run)
-        elif pursuit.watch is not None and view.watch is pursuit.watch:
-            view.watch = None
+        self._back_up(view, pursuit, answer)
         if answer.recorded:
             self._reports.missed(view.job, pursuit.slot, answer)
 
@@ -324,19 +321,10 @@ class LeaseRunner:
         """
         The slot is finished, superseded, too old, or unknown: there is nothing to do for it.
         """
+        self._back_up(view, pursuit, answer)
         if pursuit.watch is not None:
-            if view.watch is pursuit.watch:
-                view.watch = None
             if answer.reason is AnswerReason.GIVEN_UP:
-                why = "its runners have died too often" if view.job.takeover else "takeover is off"
-                message = (
-                    f"job {view.job.name!r}: the run of slot {pursuit.slot} is given up"
-                    f" after attempt {pursuit.attempt - 1}: {why}"
-                )
-                logger.error(message, extra={"job": view.job.name, "slot": pursuit.slot})
-                self._reports.error(
-                    view.job, message, None, slot=pursuit.slot, attempt=pursuit.attempt - 1
-                )
+                self._reports.given_up(view.job, pursuit.slot, pursuit.attempt - 1)
             return
         self._reports.skip(
             view.job, pursuit.slot, "done" if answer.verdict is Verdict.DONE else "late"
@@ -346,18 +334,16 @@ class LeaseRunner:
             # No later slot's winner will ever report it.
             self._reports.miss(view.job, pursuit.slot, pursuit.slot, 1)
 
-    def _expired(self, view: JobView, pursuit: Pursuit) -> None:
+    def _expired(self, view: JobView, pursuit: Pursuit, answer: ClaimAnswer) -> None:
         """
         The store heard of the claim only after it had been given up. The slot is missed; catch_up decides.
         """
+        # Also when nothing is left of the lease: a store that is slow to hear is not pressed.
+        self._back_up(view, pursuit, answer, pause_ms_min=min(_RETRY_MS, self._heartbeat_ms))
         if pursuit.watch is not None:
-            if view.watch is pursuit.watch:
-                self._later(view, pursuit.watch, min(_RETRY_MS, self._heartbeat_ms))
             return
         self._reports.skip(view.job, pursuit.slot, "late")
-        if view.job.catch_up == "all":
-            self._chase(view)
-        elif view.job.catch_up == "latest" and view.pursuit is None:
+        if view.job.catch_up == "latest" and view.pursuit is None:
             slot = catch_up_slot(view.job, view.high, view.since_ms, self._timers.now_ms())
             if slot is not None:
                 self._pursue(view, slot)
@@ -380,6 +366,20 @@ class LeaseRunner:
             view.pursuit = None
 
     # Backups.
+
+    def _back_up(
+        self, view: JobView, pursuit: Pursuit, answer: ClaimAnswer, *, pause_ms_min: int = 0
+    ) -> None:
+        """
+        Become, or stay, a backup of the run that is live, whichever answer names it.
+
+        Who was late for a slot may be the only one left to go on with it.
+        """
+        if answer.run is not None:
+            pause_ms = check_pause_ms(answer.run, self._heartbeat_ms, self._random)
+            self._watch(view, answer.run, pause_ms=max(pause_ms, pause_ms_min))
+        elif pursuit.watch is not None and view.watch is pursuit.watch:
+            view.watch = None
 
     def _watch(self, view: JobView, run: RunView, *, pause_ms: int | None = None) -> None:
         """

@@ -91,6 +91,17 @@ class Reports:
             )
         )
 
+    def given_up(self, job: Job, slot: int, attempt: int) -> None:
+        """
+        Tell that a run whose attempt *attempt* died is not started again.
+        """
+        why = "its runners have died too often" if job.takeover else "takeover is off"
+        message = (
+            f"job {job.name!r}: the run of slot {slot} is given up after attempt {attempt}: {why}"
+        )
+        logger.error(message, extra={"job": job.name, "slot": slot})
+        self.error(job, message, None, slot=slot, attempt=attempt)
+
     def error(
         self,
         job: Job,

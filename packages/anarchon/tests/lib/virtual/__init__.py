@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from virtual.clock import START_MS, VirtualClock
 from virtual.faults import (
+    Action,
     Faults,
     FaultyBackend,
     Served,
@@ -22,6 +23,7 @@ from virtual.world import Node, World
 
 __all__ = [
     "START_MS",
+    "Action",
     "Faults",
     "FaultyBackend",
     "Latch",
