@@ -1,0 +1,325 @@
+"""
+Judge a history: pure functions from what was left behind to what is wrong with it.
+
+Each rule gives sentences; none means that it held. Nothing here believes what the product says of itself, except where
+the product's word is what is judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from anarchon import RunRecord, Status
+from anarchon_chaos.evidence import Told
+from anarchon_chaos.history import MS, Body, Fault, History, bodies, overlaps, takeovers
+
+__all__ = ["RULES", "STOP_SLACK_MS", "Finding", "Rule", "by_run", "judge"]
+
+Rule = Callable[[History, Sequence[Body]], Iterator[str]]
+
+STOP_SLACK_MS = 2_500
+"""
+What a process may take to end after stop() has returned: the interpreter, on a machine that is busy.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """
+    One thing that is wrong, and the rule that says so.
+    """
+
+    rule: str
+    problem: str
+
+
+def judge(history: History) -> list[Finding]:
+    """
+    Apply every rule.
+    """
+    found = bodies(history)
+    return [
+        Finding(rule=rule.__name__, problem=problem)
+        for rule in RULES
+        for problem in rule(history, found)
+    ]
+
+
+def one_winner(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    An attempt of a run starts once.
+    """
+    seen: dict[tuple[str, int, int], Body] = {}
+    for body in found:
+        key = (*body.run, body.attempt)
+        if key in seen:
+            yield f"{body} was started on {seen[key].instance} too"
+        seen[key] = body
+
+
+def no_overlap(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    Two bodies of one job are never at work at the same time, on a store that keeps leases.
+    """
+    for before, body, both_ms in overlaps(found):
+        if history.leases or before.run == body.run:
+            yield f"{body} was at work for {both_ms:.1f} ms together with {before}"
+
+
+def attempts_in_order(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    The attempts of a run start in their order. One may be missing: it died before its handler began.
+    """
+    newest: dict[tuple[str, int], int] = {}
+    for body in found:
+        before = newest.get(body.run, 0)
+        if body.attempt < before:
+            yield f"{body} started after attempt {before}"
+        newest[body.run] = max(before, body.attempt)
+
+
+def finished_stays_finished(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    Nothing starts after a body of the run has come to its end, unless a fault kept its runner from saying so.
+    """
+    if history.expect.repeats:
+        return
+    ended: dict[tuple[str, int], Body] = {}
+    for body in found:
+        before = ended.get(body.run)
+        if before is not None and not _could_not_tell(history, before, body.since_ns):
+            yield f"{body} started although attempt {before.attempt} had ended"
+        if body.outcome == "ended":
+            ended[body.run] = body
+
+
+def newest_slot_rules(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    A job's newest slot is a high-water mark: an older one never starts after it.
+    """
+    newest: dict[str, int] = {}
+    for body in found:
+        high = newest.get(body.job, body.slot)
+        if body.slot < high and history.leases:
+            yield f"{body} started after slot {high}"
+        newest[body.job] = max(high, body.slot)
+
+
+def never_early(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    No handler starts before its slot, by the machine's true clock.
+    """
+    for mark in history.marks:
+        if mark.what == "start" and mark.wall_ms < mark.slot:
+            yield f"{mark.job} slot {mark.slot} started {mark.slot - mark.wall_ms} ms early on {mark.instance}"
+
+
+def all_accounted(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    Every slot came to its end, or, where that is enough, was told as missed or stands in the history with a reason.
+    """
+    ended = {body.run for body in found if body.outcome == "ended"}
+    excused: set[tuple[str, int]] = set()
+    if not history.expect.complete:
+        excused = {
+            (record.job, record.slot)
+            for record in history.records
+            if record.status is not Status.SUCCESS
+        }
+    for job, slot in history.slots:
+        if (job, slot) in ended or (job, slot) in excused:
+            continue
+        if history.expect.complete or not _told_missed(history.told, job, slot):
+            yield f"{job} slot {slot} did not come to its end in any attempt"
+
+
+def takeover_in_time(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    The runner dies, freezes or is cut off: somebody else goes on within the lease and two heartbeats.
+    """
+    if not history.leases:
+        return
+    given = takeovers(history, found)
+    for before, after, took_ms in given:
+        if took_ms is not None and took_ms > history.bound_ms:
+            yield f"{after} started {took_ms:.0f} ms after {before.instance} was stalled; {history.bound_ms} are promised"
+    if len(given) < history.expect.takeovers_min:
+        yield f"{len(given)} runs were taken over; {history.expect.takeovers_min} had to be"
+
+
+def attempts_bounded(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    Where nobody lost a lease, nobody took over; and a store without leases never has a second attempt.
+    """
+    most = history.expect.attempts_max if history.leases else 1
+    for body in found:
+        if most is not None and body.attempt > most:
+            yield f"{body} should not have been: {most} attempts were expected"
+
+
+def fenced_in_time(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    A handler that is cut off from its store is cancelled before its lease ends.
+    """
+    if not history.leases:
+        return
+    for fault in history.faults:
+        if not fault.kind.startswith("cut") or not fault.stalls:
+            continue
+        end_ns = fault.since_ns + history.lease_ms * MS
+        if fault.until_ns < end_ns:
+            continue
+        for body in found:
+            if (
+                fault.target in (body.instance, "store")
+                and body.since_ns < fault.since_ns
+                and body.until_ns > end_ns
+            ):
+                late_ms = (body.until_ns - end_ns) / MS
+                yield f"{body} was at work {late_ms:.0f} ms after its lease had ended"
+
+
+def history_true(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    There is one record for each attempt that started, and a success only where a body came to its end.
+    """
+    by_attempt: dict[tuple[str, int, int], RunRecord] = {}
+    for record in history.records:
+        key = (record.job, record.slot, record.attempt)
+        if key in by_attempt:
+            yield f"{record.job} slot {record.slot} attempt {record.attempt} has two records"
+        by_attempt[key] = record
+    ended = {(*body.run, body.attempt) for body in found if body.outcome == "ended"}
+    for body in found:
+        known = by_attempt.get((*body.run, body.attempt))
+        if known is None:
+            if not history.expect.repeats:
+                yield f"{body} has no record"
+        elif known.status is Status.RUNNING and (*body.run, body.attempt + 1) in by_attempt:
+            yield f"{body} is told to be running, and there is a later attempt"
+    for key, record in by_attempt.items():
+        if record.status is Status.SUCCESS and key not in ended:
+            yield f"{record.job} slot {record.slot} attempt {record.attempt} is a success that no handler wrote"
+
+
+def fencing(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    Once the next attempt was granted, nothing that the old one sends changes the run: its record says interrupted.
+    """
+    granted = {(record.job, record.slot, record.attempt) for record in history.records}
+    for record in history.records:
+        later = (record.job, record.slot, record.attempt + 1)
+        if later in granted and record.status is not Status.INTERRUPTED:
+            yield (
+                f"{record.job} slot {record.slot} attempt {record.attempt} says {record.status},"
+                " and there is a later attempt"
+            )
+
+
+def no_claim_in_vain(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    While a store refuses or is gone, nobody starts a handler without a claim that it has recorded.
+    """
+    after_ms = history.expect.quiet_after_ms
+    if after_ms is None:
+        return
+    for fault in history.faults:
+        if fault.target != "store":
+            continue
+        for body in found:
+            if fault.since_ns + after_ms * MS < body.since_ns < fault.until_ns:
+                yield f"{body} started while the store was not to be had ({fault.kind})"
+
+
+def faults_bit(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    A fault that was never seen to bite has shown nothing.
+    """
+    for fault in history.faults:
+        if fault.bites < 1:
+            yield f"{fault.kind} on {fault.target} did not bite"
+
+
+def told_of(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    What an operator has to hear was told, with its job where there is one, and nothing was cried without cause.
+    """
+    for wanted in history.expect.told:
+        if not any(_is_told(told, wanted) for told in history.told):
+            yield f"nobody told of {wanted}"
+    for unwanted in history.expect.untold:
+        heard = [told for told in history.told if _is_told(told, unwanted)]
+        if heard:
+            yield f"{heard[0].instance} told of {unwanted}: {dict(heard[0].detail)}"
+
+
+def ends_well(history: History, found: Sequence[Body]) -> Iterator[str]:
+    """
+    Who is asked to stop ends in time, with status 0, and nothing hangs.
+    """
+    allowed_ms = history.stop_timeout_ms + 1_000 + STOP_SLACK_MS
+    for leave in history.exits:
+        if leave.status != 0:
+            yield f"{leave.instance} ended with status {leave.status}"
+        elif leave.took_ms > allowed_ms:
+            yield f"{leave.instance} took {leave.took_ms} ms to end"
+
+
+RULES: tuple[Rule, ...] = (
+    one_winner,
+    no_overlap,
+    attempts_in_order,
+    finished_stays_finished,
+    newest_slot_rules,
+    never_early,
+    all_accounted,
+    takeover_in_time,
+    attempts_bounded,
+    fenced_in_time,
+    history_true,
+    fencing,
+    no_claim_in_vain,
+    faults_bit,
+    told_of,
+    ends_well,
+)
+
+
+def _could_not_tell(history: History, ended: Body, again_ns: int) -> bool:
+    # Between the end of a handler and the store's answer a fault may keep the word from arriving.
+    def between(fault: Fault) -> bool:
+        return (
+            fault.target in (ended.instance, "store")
+            and fault.since_ns <= min(again_ns, ended.until_ns + 500 * MS)
+            and fault.until_ns >= ended.until_ns - 500 * MS
+        )
+
+    return any(map(between, history.faults))
+
+
+def _told_missed(told: Sequence[Told], job: str, slot: int) -> bool:
+    return any(
+        each.type == "miss"
+        and each.detail["job"] == job
+        and each.detail["first_slot"] <= slot <= each.detail["last_slot"]
+        for each in told
+    )
+
+
+def _is_told(told: Told, wanted: str) -> bool:
+    kind, _, words = wanted.partition(":")
+    if told.type != kind:
+        return False
+    return not words or words.lower() in " ".join(map(str, told.detail.values())).lower()
+
+
+def by_run(found: Sequence[Body]) -> dict[tuple[str, int], list[Body]]:
+    """
+    Group bodies by their run.
+    """
+    grouped: dict[tuple[str, int], list[Body]] = defaultdict(list)
+    for body in found:
+        grouped[body.run].append(body)
+    return dict(grouped)

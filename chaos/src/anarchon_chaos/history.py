@@ -1,0 +1,242 @@
+"""
+What one scenario left behind, in one value: the evidence, the faults, and what the store says.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anarchon import RunRecord
+from anarchon_chaos.evidence import Mark, Told
+
+__all__ = ["MS", "Body", "Exit", "Expectation", "Fault", "History", "bodies", "overlaps", "takeovers"]
+
+MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """
+    One thing that was done, to whom, from when to when (ns), and how often it was seen to bite.
+
+    ``target`` is an instance's name, or "store". ``stalls`` is true where the target cannot renew leases meanwhile;
+    ``arrives`` where it cannot know that it does: its requests are carried out, until its handler is cancelled.
+    """
+
+    kind: str
+    target: str
+    since_ns: int
+    until_ns: int
+    bites: int
+    stalls: bool = True
+    arrives: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """
+    How a process ended that was asked to: its status (None: not in time), and how long it took.
+    """
+
+    instance: str
+    status: int | None
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """
+    What has to hold beside the invariants.
+
+    Args:
+        complete: Every slot has a body that came to its end; else to be accounted for is enough.
+
+        attempts_max: How many attempts a run may have.
+
+        takeovers_min: How many takeovers there are at least.
+
+        repeats: A body may start again after one has ended: the store was allowed to forget.
+
+        told: Event types that instances told of, as "type" or "type:job" or "type:words in it".
+
+        untold: Event types that nobody told of.
+
+        settle_ms: How long to wait for the slots after the last fault.
+
+        quiet_after_ms: Nobody starts between this long after a fault of the store begins and its end.
+    """
+
+    complete: bool = True
+    attempts_max: int | None = None
+    takeovers_min: int = 0
+    repeats: bool = False
+    told: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    settle_ms: int = 15_000
+    quiet_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """
+    Everything that is known of one scenario on one store after it. Instants are on the clock of the evidence, in ns.
+    """
+
+    scenario: str
+    store: str
+    leases: bool
+    lease_ms: int
+    heartbeat_ms: int
+    stop_timeout_ms: int
+    begun_ns: int
+    ended_ns: int
+    expect: Expectation
+    marks: Sequence[Mark]
+    told: Sequence[Told] = ()
+    records: Sequence[RunRecord] = ()
+    faults: Sequence[Fault] = ()
+    deaths: Mapping[int, int] = field(default_factory=dict)
+    exits: Sequence[Exit] = ()
+    slots: Sequence[tuple[str, int]] = ()
+
+    @property
+    def bound_ms(self) -> int:
+        """
+        Within what time of a runner's last renewal somebody else goes on: the lease and two heartbeats.
+        """
+        return self.lease_ms + 2 * self.heartbeat_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """
+    One attempt as its handler wrote it.
+
+    ``until_ns`` is the last sign of it at work: its end, its cancellation, its last step before it was frozen for good,
+    or the death of its process. ``outcome`` is "ended", "cancelled", "died" or "unknown".
+    """
+
+    job: str
+    slot: int
+    attempt: int
+    instance: str
+    pid: int
+    since_ns: int
+    until_ns: int
+    outcome: str
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """
+        Which run it belongs to.
+        """
+        return self.job, self.slot
+
+    def __str__(self) -> str:
+        return f"{self.job} slot {self.slot} attempt {self.attempt} on {self.instance}"
+
+
+def bodies(history: History) -> list[Body]:
+    """
+    Put the lines of each attempt together, in the order of their starts.
+    """
+    grouped: dict[tuple[str, int, int, int], list[list[Mark]]] = defaultdict(list)
+    for mark in history.marks:
+        starts = grouped[mark.job, mark.slot, mark.attempt, mark.pid]
+        if mark.what == "start" or not starts:
+            starts.append([])
+        starts[-1].append(mark)
+    found = [
+        _body(lines, history) for starts in grouped.values() for lines in starts if lines
+    ]
+    return sorted(found, key=lambda body: body.since_ns)
+
+
+def _body(lines: Sequence[Mark], history: History) -> Body:
+    first, last = lines[0], lines[-1]
+    until_ns, outcome = last.at_ns, "unknown"
+    if last.what == "end":
+        outcome = "ended"
+    elif last.what == "cleanup":
+        outcome = "cancelled"
+        until_ns = _still(history, lines, last.at_ns)
+    elif (death_ns := history.deaths.get(first.pid)) is not None:
+        until_ns, outcome = _still(history, lines, max(until_ns, death_ns)), "died"
+    return Body(
+        job=first.job,
+        slot=first.slot,
+        attempt=first.attempt,
+        instance=first.instance,
+        pid=first.pid,
+        since_ns=first.at_ns,
+        until_ns=until_ns,
+        outcome=outcome,
+    )
+
+
+def _still(history: History, lines: Sequence[Mark], end_ns: int) -> int:
+    """
+    Say until when a body was at work whose process was frozen before *end_ns*: it stood still from then on.
+    """
+    worked_ns = max((mark.at_ns for mark in lines if mark.what != "cleanup"), default=end_ns)
+    frozen = [
+        fault.since_ns
+        for fault in history.faults
+        if fault.kind == "freeze"
+        and fault.target == lines[0].instance
+        and fault.since_ns <= end_ns
+        and fault.until_ns >= worked_ns
+    ]
+    return max(worked_ns, min(frozen)) if frozen else end_ns
+
+
+def overlaps(found: Iterable[Body]) -> list[tuple[Body, Body, float]]:
+    """
+    Give each pair of bodies of one job that were at work at the same time, and for how many milliseconds.
+    """
+    pairs = []
+    last: dict[str, Body] = {}
+    for body in found:
+        before = last.get(body.job)
+        if before is not None and body.since_ns < before.until_ns:
+            both_ns = min(body.until_ns, before.until_ns) - body.since_ns
+            pairs.append((before, body, both_ns / MS))
+        if before is None or body.until_ns > before.until_ns:
+            last[body.job] = body
+    return pairs
+
+
+def takeovers(history: History, found: Sequence[Body]) -> list[tuple[Body, Body, float | None]]:
+    """
+    Give each attempt with the one that went on, and how long after its runner was stalled that began, in milliseconds.
+
+    None stands where no fault on the runner alone stalled it: a hand-over, or a store that was gone for everybody.
+    """
+    by_run: dict[tuple[str, int], dict[int, Body]] = defaultdict(dict)
+    for body in found:
+        by_run[body.run].setdefault(body.attempt, body)
+    store_faults = [fault for fault in history.faults if fault.target == "store" and fault.stalls]
+    given = []
+    for attempts in by_run.values():
+        for attempt, after in sorted(attempts.items()):
+            before = attempts.get(attempt - 1)
+            if before is None:
+                continue
+            stalled = [
+                max(fault.since_ns, before.until_ns) if fault.arrives else fault.since_ns
+                for fault in history.faults
+                if fault.stalls
+                and fault.target == before.instance
+                and before.since_ns <= fault.since_ns <= after.since_ns
+            ]
+            disturbed = any(
+                fault.since_ns <= after.since_ns and fault.until_ns >= before.since_ns
+                for fault in store_faults
+            )
+            took_ms = None
+            if stalled and not disturbed:
+                took_ms = (after.since_ns - min(stalled)) / MS
+            given.append((before, after, took_ms))
+    return given

@@ -1,0 +1,171 @@
+"""
+One proxy between an instance and its store, which spoils what goes through it, and a look at whether it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import toxiproxy  # type: ignore[import-untyped]  # It ships no types.
+
+from anarchon_chaos.evidence import now_ns
+from anarchon_testbed import ToxiproxyServer
+from anarchon_testbed.ports import HOST, free_port
+
+__all__ = ["ARRIVING", "CUTS", "Proxies", "Wire"]
+
+_PROBE_MS_MAX = 400
+_ANSWERED_MS_MAX = 150
+
+CUTS: Mapping[str, tuple[tuple[str, str, Mapping[str, int]], ...]] = {
+    # Nothing passes either way, and nobody is told.
+    "silent": (("timeout", "upstream", {"timeout": 0}), ("timeout", "downstream", {"timeout": 0})),
+    # Requests arrive and are carried out; their answers do not come back.
+    "half-open": (("timeout", "downstream", {"timeout": 0}),),
+    # A connection breaks as soon as something is sent over it.
+    "reset": (("reset_peer", "upstream", {"timeout": 0}),),
+    # The first answer is dropped, and its connection closed.
+    "lost-reply": (("limit_data", "downstream", {"bytes": 0}),),
+    "latency": (("latency", "downstream", {"latency": 250, "jitter": 100}),),
+    "crawl": (("latency", "downstream", {"latency": 5_000, "jitter": 500}),),
+    "narrow": (("bandwidth", "upstream", {"rate": 1}), ("bandwidth", "downstream", {"rate": 1})),
+    "sliced": (
+        ("slicer", "upstream", {"average_size": 16, "size_variation": 8, "delay": 500}),
+        ("slicer", "downstream", {"average_size": 16, "size_variation": 8, "delay": 500}),
+        ("latency", "downstream", {"latency": 20}),
+    ),
+}
+"""
+What each fault of the network is to Toxiproxy. "down" is none of them: nobody listens any more.
+"""
+
+ARRIVING = frozenset({"half-open", "lost-reply", "crawl"})
+"""
+Those through which requests arrive and answers do not.
+"""
+
+
+class Wire:
+    """
+    The proxy of one instance. Made by `Proxies.wire`.
+
+    Args:
+        hello: What a client sends first; the server's answer to it shows that the wire is sound.
+
+        long_hello: The same with some hundred bytes, which take their time on a narrow wire.
+    """
+
+    def __init__(
+        self,
+        server: ToxiproxyServer,
+        proxy: Any,
+        *,
+        port: int,
+        hello: bytes,
+        long_hello: bytes,
+    ) -> None:
+        self._server = server
+        self._proxy = proxy
+        self._hello = hello
+        self._long_hello = long_hello
+        self.port = port
+        self.fault: str | None = None
+        self.bites = 0
+
+    async def spoil(self, kind: str) -> None:
+        """
+        Put a fault on the wire, one of `CUTS` or "down", for connections that there are and those to come.
+        """
+        self.fault = kind
+        if kind == "down":
+            await asyncio.to_thread(self._proxy.disable)
+            return
+        for toxic, stream, attributes in CUTS[kind]:
+            await asyncio.to_thread(
+                self._proxy.add_toxic, type=toxic, stream=stream, attributes=dict(attributes)
+            )
+
+    async def heal(self) -> None:
+        """
+        Take the fault off the wire. Connections that it has spoilt stay so.
+        """
+        kind, self.fault = self.fault, None
+        if kind == "down":
+            await asyncio.to_thread(self._proxy.enable)
+            return
+        for toxic, stream, _ in CUTS.get(kind or "", ()):
+            await asyncio.to_thread(self._proxy.destroy_toxic, f"{toxic}_{stream}")
+
+    async def bitten(self) -> bool:
+        """
+        Try a new connection through the proxy, and say whether the fault spoils it.
+        """
+        answered_ms = await asyncio.to_thread(self._probe)
+        if self.fault in ("latency", "narrow"):
+            hit = answered_ms is None or answered_ms >= _ANSWERED_MS_MAX // 2
+        elif self.fault == "sliced":
+            hit = answered_ms is None or answered_ms >= 20
+        else:
+            hit = answered_ms is None
+        self.bites += hit
+        return hit
+
+    async def swallowed(self) -> int:
+        """
+        Count the bytes that went into the proxy and did not come out, either way, on connections that are over.
+        """
+        ways = ("upstream", "downstream")
+        counts = [
+            await asyncio.to_thread(self._server.bytes_swallowed, self._proxy.name, way)
+            for way in ways
+        ]
+        return sum(counts)
+
+    async def remove(self) -> None:
+        """
+        Take the proxy away.
+        """
+        await asyncio.to_thread(self._proxy.destroy)
+
+    def _probe(self) -> int | None:
+        # How long the first answer takes, in milliseconds; None where none comes.
+        begun_ns = now_ns()
+        try:
+            with socket.create_connection((HOST, self.port), _PROBE_MS_MAX / 1_000) as connection:
+                connection.sendall(self._long_hello if self.fault == "narrow" else self._hello)
+                if not connection.recv(64):
+                    return None
+        except OSError:
+            return None
+        return (now_ns() - begun_ns) // 1_000_000
+
+
+class Proxies:
+    """
+    The one Toxiproxy of this process: its client keeps the address in a class.
+    """
+
+    def __init__(self, server: ToxiproxyServer) -> None:
+        self._server = server
+        self._client = toxiproxy.Toxiproxy()
+        self._client.update_api_consumer(server.host, server.port)
+        self._made = 0
+
+    async def wire(
+        self, label: str, upstream: tuple[str, int], *, hello: bytes, long_hello: bytes
+    ) -> Wire:
+        """
+        Make the proxy of one instance.
+        """
+        self._made += 1
+        port = free_port()
+        proxy = await asyncio.to_thread(
+            self._client.create,
+            upstream=f"{upstream[0]}:{upstream[1]}",
+            name=f"{label}-{self._made}",
+            listen=f"{HOST}:{port}",
+        )
+        return Wire(self._server, proxy, port=port, hello=hello, long_hello=long_hello)

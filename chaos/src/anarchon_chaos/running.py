@@ -1,0 +1,247 @@
+"""
+Play scenarios, several at a time: they mostly wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import anarchon_testbed as testbed
+from anarchon_chaos.checker import Finding, judge
+from anarchon_chaos.evidence import now_ns
+from anarchon_chaos.history import History
+from anarchon_chaos.plans import JobPlan
+from anarchon_chaos.proxies import Proxies
+from anarchon_chaos.scenarios import (
+    HEARTBEAT_MS,
+    LEASE_MS,
+    STOP_TIMEOUT_MS,
+    Load,
+    Scenario,
+)
+from anarchon_chaos.stage import ChaosError, SlowStartError, Stage, wall_ms
+from anarchon_chaos.stores import Servers, Store, StoreKind, opened
+
+__all__ = ["Case", "Player", "Result", "play_all"]
+
+_HOUR_MS = 3_600_000
+_LEAD_MS = 3_500
+_STARTS_MAX = 3
+_OPTIONS = {
+    "heartbeat": HEARTBEAT_MS / 1_000,
+    "lease": LEASE_MS / 1_000,
+    "stop_timeout": STOP_TIMEOUT_MS / 1_000,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """
+    One scenario on one store. ``product`` is a folder with a broken copy of the packages, None for those installed.
+    """
+
+    scenario: Scenario
+    store: StoreKind
+    product: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """
+        The name by which people ask for it.
+        """
+        return f"{self.scenario.name}-{self.store.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """
+    What came of a case. ``trouble`` says why it could not be played; its history is None then.
+    """
+
+    case: Case
+    history: History | None
+    findings: Sequence[Finding]
+    trouble: str | None = None
+
+    @property
+    def held(self) -> bool:
+        """
+        Whether everything held.
+        """
+        return self.trouble is None and not self.findings
+
+
+class Player:
+    """
+    Plays cases, with the servers that they share. Entered with `async with`.
+    """
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._servers = Servers()
+        self._proxies: Proxies | None = None
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> Player:
+        await self._stack.enter_async_context(self._servers)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def play(self, case: Case) -> Result:
+        """
+        Play one case from its first process to its last, and judge what it left.
+        """
+        trouble = ""
+        for _ in range(_STARTS_MAX):
+            with tempfile.TemporaryDirectory(prefix="anarchon-chaos-") as name:
+                try:
+                    history = await self._play(case, Path(name))
+                except SlowStartError as error:
+                    trouble = str(error)  # Nothing has been seen of the product yet: once more.
+                except (ChaosError, testbed.TestbedError, OSError) as error:
+                    trouble = f"{type(error).__name__}: {error}"
+                    break
+                else:
+                    return Result(case=case, history=history, findings=judge(history))
+        return Result(case=case, history=None, findings=(), trouble=trouble)
+
+    async def _play(self, case: Case, folder: Path) -> History:
+        scenario, kind = case.scenario, case.store
+        own = scenario.own
+        if own is not None and scenario.durable:
+            own = {**own, **(kind.durable or {})}
+        async with opened(kind, self._servers, folder, own=own) as store:
+            proxies = await self._wires() if "network" in kind.offers else None
+            stage = Stage(
+                folder=folder,
+                store=store,
+                proxies=proxies,
+                options=_OPTIONS,
+                product=case.product,
+            )
+            begun_ns = now_ns()
+            try:
+                await _set_up(stage, scenario)
+                for step in scenario.steps:
+                    await step.play(stage)
+                stage.last_ms = wall_ms() - 500
+                await _settle(stage, scenario)
+                await stage.leave(*(name for name, each in stage.workers.items() if each.alive))
+                stage.look()
+                records = await store.records()
+            finally:
+                await stage.close()
+            return _history(case, stage, begun_ns, records)
+
+    async def _wires(self) -> Proxies:
+        async with self._lock:
+            if self._proxies is None:
+                server = await self._stack.enter_async_context(testbed.toxiproxy(own=True))
+                self._proxies = Proxies(server)
+        return self._proxies
+
+
+async def _set_up(stage: Stage, scenario: Scenario) -> None:
+    names = [instance.name for instance in scenario.instances]
+    for instance in scenario.instances:
+        await stage.add(instance.name, clock_ms=instance.clock_ms)
+    await stage.ready(*names)
+    stage.slot_ms = (wall_ms() + _LEAD_MS + 150 * len(names)) // 100 * 100
+    stage.jobs = tuple(plan for load in scenario.loads for plan in _plans(load, stage.slot_ms))
+    for instance in scenario.instances:
+        stage.start(instance.name, instance.options)
+    await stage.started(*names)
+    stage.first_ms = wall_ms() + 100
+    if stage.first_ms >= stage.slot_ms:
+        raise SlowStartError("the instances took so long to start that the slot had passed")
+
+
+def _plans(load: Load, slot_ms: int) -> list[JobPlan]:
+    names = [load.name] if load.count == 1 else [f"{load.name}-{n}" for n in range(load.count)]
+    every_ms = load.every_ms or _HOUR_MS
+    return [
+        JobPlan(
+            name=name,
+            every_ms=every_ms,
+            offset_ms=0 if load.every_ms else slot_ms % _HOUR_MS,
+            handler=load.handler,
+            work_ms=load.work_ms,
+            options=load.options,
+        )
+        for name in names
+    ]
+
+
+def _slots(stage: Stage) -> list[tuple[str, int]]:
+    """
+    Compute, without the product, the slots that were due while every instance was asked to be there.
+    """
+    found = []
+    for job in stage.jobs:
+        first = (stage.first_ms - job.offset_ms) // job.every_ms + 1
+        last = (stage.last_ms - job.offset_ms) // job.every_ms
+        found += [(job.name, job.offset_ms + n * job.every_ms) for n in range(first, last + 1)]
+    return found
+
+
+async def _settle(stage: Stage, scenario: Scenario) -> None:
+    """
+    Wait until every slot has come to its end or was told as missed, at most as long as the scenario allows.
+    """
+    wanted = set(_slots(stage))
+
+    def settled() -> bool:
+        ended = {(mark.job, mark.slot) for mark in stage.marks if mark.what == "end"}
+        return wanted <= ended
+
+    try:
+        await stage.until(settled, "the slots", patience_ms=scenario.expect.settle_ms)
+    except ChaosError as error:
+        if "ended by itself" in str(error):
+            raise
+
+
+def _history(case: Case, stage: Stage, begun_ns: int, records: Sequence[object]) -> History:
+    return History(
+        scenario=case.scenario.name,
+        store=case.store.name,
+        leases=case.store.leases,
+        lease_ms=LEASE_MS,
+        heartbeat_ms=HEARTBEAT_MS,
+        stop_timeout_ms=STOP_TIMEOUT_MS,
+        begun_ns=begun_ns,
+        ended_ns=now_ns(),
+        expect=case.scenario.expect,
+        marks=tuple(stage.marks),
+        told=tuple(stage.told),
+        records=tuple(records),  # type: ignore[arg-type]  # They are what the store has read.
+        faults=tuple(stage.faults),
+        deaths=dict(stage.deaths),
+        exits=tuple(stage.exits),
+        slots=tuple(_slots(stage)),
+    )
+
+
+async def play_all(
+    cases: Sequence[Case], *, at_once: int, done: Callable[[Result], None]
+) -> list[Result]:
+    """
+    Play cases, so many at a time, and say of each when it is done.
+    """
+    gate = asyncio.Semaphore(at_once)
+    async with Player() as player:
+
+        async def play(case: Case) -> Result:
+            async with gate:
+                result = await player.play(case)
+            done(result)
+            return result
+
+        return await asyncio.gather(*map(play, cases))

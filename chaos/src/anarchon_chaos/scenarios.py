@@ -1,0 +1,388 @@
+"""
+The scenarios, as data: what runs, what is done to it, and what has to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anarchon_chaos.history import Expectation
+from anarchon_chaos.steps import (
+    AwaitSlot,
+    AwaitWork,
+    Cut,
+    Freeze,
+    FreezeServer,
+    Kill,
+    KillServer,
+    Leave,
+    Pause,
+    Roll,
+    SetClock,
+    Step,
+    Witness,
+)
+from anarchon_chaos.stores import STORES, StoreKind
+
+__all__ = [
+    "HEARTBEAT_MS",
+    "LEASE_MS",
+    "SCENARIOS",
+    "STOP_TIMEOUT_MS",
+    "Instance",
+    "Load",
+    "Scenario",
+    "cases",
+    "scenario",
+]
+
+HEARTBEAT_MS = 1_000
+LEASE_MS = 3_000
+STOP_TIMEOUT_MS = 4_000
+
+_LONG_MS = 60_000
+_PAST_LEASE_MS = LEASE_MS + 2 * HEARTBEAT_MS + 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """
+    Jobs of one kind: one slot each where ``every_ms`` is None, all at the same instant.
+    """
+
+    name: str
+    count: int = 1
+    every_ms: int | None = None
+    handler: str = "step"
+    work_ms: tuple[int, ...] = (100,)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """
+    One process: its name, how wrong its wall clock is, and options of its scheduler.
+    """
+
+    name: str
+    clock_ms: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+# The first asks at once and so wins; the others are its backups.
+_THREE = (
+    Instance(name="a", options={"jitter": 0}),
+    Instance(name="b", options={"jitter": 0.4}),
+    Instance(name="c", options={"jitter": 0.4}),
+)
+_ALIKE = tuple(Instance(name=name) for name in "abc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """
+    One scenario.
+
+    Args:
+        says: What has to hold, for people.
+
+        needs: What a store has to offer.
+
+        own: The options of a server of its own; None shares one.
+
+        durable: Its server keeps what it has acknowledged when it is killed.
+
+        bounded: It belongs to the set that continuous integration runs.
+    """
+
+    name: str
+    says: str
+    steps: tuple[Step, ...]
+    loads: tuple[Load, ...]
+    instances: tuple[Instance, ...] = _THREE
+    needs: frozenset[str] = frozenset()
+    expect: Expectation = field(default_factory=Expectation)
+    own: Mapping[str, Any] | None = None
+    durable: bool = False
+    bounded: bool = True
+
+    def fits(self, store: StoreKind) -> bool:
+        """
+        Say whether a store offers what the scenario needs.
+        """
+        return self.needs <= store.offers
+
+
+_LEASES = frozenset({"leases"})
+_NETWORK = frozenset({"network"})
+_BOTH = _LEASES | _NETWORK
+
+_LONG_RUNS = (Load(name="long", count=8, work_ms=(12_000, 300)),)
+_TICKS = (Load(name="tick", count=4, every_ms=1_000, work_ms=(50,)),)
+
+_NO_TAKEOVER = Expectation(attempts_max=1, untold=("lost",))
+_TAKEN_OVER = Expectation(attempts_max=2, takeovers_min=1)
+
+
+def _cut(kind: str, says: str, *, bounded: bool = True) -> Scenario:
+    return Scenario(
+        name=f"cut-{kind}",
+        says=f"{says}: the handler is cancelled before its lease ends, nothing overlaps, another goes on",
+        needs=_BOTH,
+        loads=_LONG_RUNS,
+        steps=(AwaitWork(runs=8, ms=700), Cut(kind=kind, ms=_PAST_LEASE_MS), Pause(ms=1_000)),
+        expect=Expectation(attempts_max=2, takeovers_min=1, told=("lost", "outage", "recovered")),
+        bounded=bounded,
+    )
+
+
+def _lost(
+    name: str, says: str, *, steps: tuple[Step, ...], expect: Expectation, needs: frozenset[str]
+) -> Scenario:
+    work_ms = (2_500, 300) if name != "claim" else (400, 300)
+    if name == "release":
+        work_ms = (_LONG_MS, 300)
+    return Scenario(
+        name=f"lost-reply-{name}",
+        says=says,
+        needs=needs,
+        loads=(Load(name="run", count=4, work_ms=work_ms),),
+        steps=steps,
+        expect=expect,
+    )
+
+
+def _slow(kind: str, says: str, *, bounded: bool = True) -> Scenario:
+    return Scenario(
+        name=f"slow-{kind}",
+        says=f"{says}: no false takeover while renewals get through",
+        needs=_NETWORK,
+        loads=(Load(name="run", count=3, work_ms=(7_000, 300)),),
+        steps=(
+            AwaitSlot(ms=-1_500),
+            Cut(kind=kind, who="all", ms=8_000, stalls=False),
+            Pause(ms=500),
+        ),
+        expect=_NO_TAKEOVER,
+        bounded=bounded,
+    )
+
+
+def _server_killed(name: str, down_ms: int, *, bounded: bool) -> Scenario:
+    return Scenario(
+        name=name,
+        says="the schedulers reconnect and go on by themselves; no finished slot runs again",
+        needs=_NETWORK,
+        loads=_TICKS,
+        instances=_ALIKE,
+        steps=(Pause(ms=2_500), KillServer(down_ms=down_ms), Pause(ms=4_000)),
+        expect=Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
+        own={},
+        durable=True,
+        bounded=bounded,
+    )
+
+
+def _server_frozen(name: str, ms: int, expect: Expectation) -> Scenario:
+    return Scenario(
+        name=name,
+        says="as a cut, for all at once; everybody comes back by themselves",
+        needs=_NETWORK,
+        loads=(*_TICKS, Load(name="long", count=3, work_ms=(6_000, 300))),
+        instances=_ALIKE,
+        steps=(AwaitSlot(ms=1_500), FreezeServer(ms=ms), Pause(ms=4_000)),
+        expect=expect,
+        own={},
+    )
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario(
+        name="crash",
+        says="taken over once, within the lease and two heartbeats; the history shows both attempts",
+        needs=_LEASES,
+        loads=(Load(name="long", count=10, work_ms=(_LONG_MS, 300)),),
+        steps=(AwaitWork(runs=10, ms=700), Kill()),
+        expect=_TAKEN_OVER,
+    ),
+    Scenario(
+        name="freeze",
+        says="taken over; the thawed runner takes no further step, and its finish changes nothing",
+        needs=_LEASES,
+        loads=_LONG_RUNS,
+        steps=(AwaitWork(runs=8, ms=700), Freeze(ms=_PAST_LEASE_MS), Pause(ms=2_000)),
+        expect=Expectation(attempts_max=2, takeovers_min=1, told=("lost",)),
+    ),
+    Scenario(
+        name="nap",
+        says="a freeze within the lease costs nothing: the handler goes on, and nobody takes over",
+        needs=_LEASES,
+        loads=(Load(name="long", count=4, work_ms=(5_000, 300)),),
+        steps=(AwaitWork(runs=4, ms=300), Freeze(ms=1_200)),
+        expect=Expectation(attempts_max=1),
+        bounded=False,
+    ),
+    Scenario(
+        name="blocked-loop",
+        says="a handler blocks its loop past three leases: told with the job's name, one run, no takeover",
+        needs=_LEASES,
+        loads=(
+            Load(name="deaf", handler="block", work_ms=(LEASE_MS * 3 + 1_000, 300)),
+            Load(name="beside", count=3, work_ms=(500, 300)),
+        ),
+        steps=(Witness(kind="loop blocked", job="deaf", ms_min=LEASE_MS * 3),),
+        expect=Expectation(attempts_max=1, untold=("lost",), told=("block:deaf",)),
+    ),
+    Scenario(
+        name="blocked-heartbeat",
+        says="a handler blocks its loop past a heartbeat: told with the job's name, nothing else happens",
+        needs=_LEASES,
+        loads=(Load(name="deaf", handler="block", work_ms=(HEARTBEAT_MS * 3 // 2, 300)),),
+        steps=(Witness(kind="loop blocked", job="deaf", ms_min=HEARTBEAT_MS),),
+        expect=Expectation(attempts_max=1, untold=("lost",), told=("block:deaf",)),
+        bounded=False,
+    ),
+    _cut("silent", "the wire goes silent"),
+    _cut("half-open", "requests arrive and answers do not"),
+    _cut("reset", "the connection is reset", bounded=False),
+    _cut("down", "the connection is closed and a new one refused"),
+    _lost(
+        "claim",
+        "one winner, and it knows: a claim whose answer was dropped is asked again with its token",
+        needs=_NETWORK,
+        steps=(AwaitSlot(ms=-300), Cut(kind="lost-reply", who="all", ms=1_100, stalls=False)),
+        expect=Expectation(attempts_max=1),
+    ),
+    _lost(
+        "renew",
+        "a heartbeat without an answer is unknown, not lost: the handler goes on",
+        needs=_BOTH,
+        steps=(AwaitWork(runs=4, ms=200), Cut(kind="lost-reply", ms=1_300, stalls=False)),
+        expect=_NO_TAKEOVER,
+    ),
+    _lost(
+        "finish",
+        "a finish is asked again with its token: the run ends once",
+        needs=_NETWORK,
+        steps=(AwaitSlot(ms=2_200), Cut(kind="lost-reply", who="all", ms=1_200, stalls=False)),
+        expect=Expectation(attempts_max=1),
+    ),
+    _lost(
+        "release",
+        "a stop without answers ends in time, and another instance goes on",
+        needs=_BOTH,
+        steps=(
+            AwaitWork(runs=4, ms=300),
+            Leave(who="runner", losing_replies_after_ms=STOP_TIMEOUT_MS - 500),
+        ),
+        expect=Expectation(attempts_max=2, takeovers_min=1),
+    ),
+    _slow("latency", "answers take 150 to 350 ms"),
+    _slow("sliced", "the wire passes a few bytes at a time", bounded=False),
+    Scenario(
+        name="slow-narrow",
+        says="1 KB/s: whatever is lost by it, nothing overlaps, nothing runs twice at a time, deadlines hold",
+        needs=_BOTH,
+        loads=(Load(name="run", count=2, work_ms=(5_000, 300)),),
+        steps=(
+            AwaitWork(runs=2, ms=300),
+            Cut(kind="narrow", ms=6_000, stalls=False),
+            Pause(ms=500),
+        ),
+        expect=Expectation(attempts_max=2),
+        bounded=False,
+    ),
+    Scenario(
+        name="slow-crawl",
+        says="answers take five seconds: as a cut",
+        needs=_BOTH,
+        loads=_LONG_RUNS,
+        steps=(AwaitWork(runs=8, ms=700), Cut(kind="crawl", ms=_PAST_LEASE_MS), Pause(ms=1_000)),
+        expect=Expectation(attempts_max=2, takeovers_min=1, told=("lost", "outage")),
+        bounded=False,
+    ),
+    _server_killed("store-crash", 1_000, bounded=True),
+    _server_killed("store-crash-30s", 30_000, bounded=False),
+    _server_frozen(
+        "store-freeze",
+        1_000,
+        Expectation(complete=False, attempts_max=1, settle_ms=6_000),
+    ),
+    _server_frozen(
+        "store-freeze-past-lease",
+        LEASE_MS + 2_000,
+        Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
+    ),
+    Scenario(
+        name="deploy",
+        says="every instance is replaced every few seconds: every slot ran, or was handed over and went on",
+        loads=(
+            Load(name="tick", count=5, every_ms=1_000, work_ms=(200,)),
+            Load(name="long", count=2, every_ms=4_000, work_ms=(1_500,)),
+        ),
+        instances=_ALIKE,
+        steps=(Pause(ms=1_500), Roll(rounds=1), Pause(ms=1_500)),
+        expect=Expectation(complete=False),
+    ),
+    Scenario(
+        name="herd",
+        says="many processes and jobs in the same second: one winner each, nothing missed",
+        loads=(Load(name="crowd", count=100, work_ms=(10,)),),
+        instances=tuple(Instance(name=f"h{number}") for number in range(6)),
+        steps=(AwaitWork(runs=100),),
+        expect=Expectation(attempts_max=1, untold=("miss",)),
+    ),
+    Scenario(
+        name="herd-20",
+        says="20 processes and 200 jobs in the same second: one winner each, nothing missed",
+        loads=(Load(name="crowd", count=200, work_ms=(10,)),),
+        instances=tuple(Instance(name=f"h{number}") for number in range(20)),
+        steps=(AwaitWork(runs=200),),
+        expect=Expectation(attempts_max=1, untold=("miss",)),
+        bounded=False,
+    ),
+    Scenario(
+        name="clocks",
+        says="instances ten minutes wrong, and one that steps back an hour: nothing early, nothing twice",
+        needs=_LEASES,
+        loads=(
+            Load(name="tick", count=4, every_ms=1_000, work_ms=(30,)),
+            Load(name="long", count=2, work_ms=(5_000,)),
+        ),
+        instances=(
+            Instance(name="ahead", clock_ms=600_000),
+            Instance(name="right"),
+            Instance(name="stepping"),
+            Instance(name="behind", clock_ms=-600_000),
+        ),
+        steps=(AwaitSlot(ms=1_500), SetClock(who="stepping", ms=-3_600_000), Pause(ms=5_000)),
+        expect=Expectation(attempts_max=1, untold=("lost",), told=("clock:own",)),
+    ),
+)
+
+
+def scenario(name: str) -> Scenario:
+    """
+    Find a scenario by its name.
+
+    Raises:
+        KeyError: There is none, and these are.
+    """
+    for one in SCENARIOS:
+        if one.name == name:
+            return one
+    raise KeyError(f"there is no scenario {name}; there are {', '.join(one.name for one in SCENARIOS)}")
+
+
+def cases(*, bounded: bool) -> list[tuple[Scenario, StoreKind]]:
+    """
+    Pair each scenario with each store that offers what it needs; of the bounded set alone, or all.
+    """
+    return [
+        (one, store)
+        for store in STORES
+        for one in SCENARIOS
+        if one.fits(store) and (one.bounded or not bounded)
+    ]
