@@ -23,8 +23,10 @@ from anarchon.backend import (
 )
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import BackendError, BackendStateError, InvalidOptionError
+from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_postgres.batch import PIECE_MAX, Batch
+from anarchon_postgres.diagnosis import ask_for_facts, judge, read_known_jobs
 from anarchon_postgres.driver import Connect
 from anarchon_postgres.driver import connect as open_connection
 from anarchon_postgres.hints import Hints, Offer
@@ -32,7 +34,13 @@ from anarchon_postgres.line import Line
 from anarchon_postgres.operations import CLAIM, FINISH, REGISTER, RELEASE, RENEW, Operation
 from anarchon_postgres.options import check_dsn, check_retention, place_of, read_url
 from anarchon_postgres.rows import NAME_BYTES_MAX, AnyRequest, record_of, unfit_text
-from anarchon_postgres.schema import DEFAULT_SCHEMA, check_schema, quoted
+from anarchon_postgres.schema import (
+    DEFAULT_SCHEMA,
+    NOW_SQL,
+    check_schema,
+    migration_sql,
+    quoted,
+)
 from anarchon_postgres.session import Session, prepare
 
 __all__ = ["PostgresBackend"]
@@ -86,6 +94,7 @@ class PostgresBackend:
         hints_dsn: str | None = None,
         retention: Retention | None = None,
         _offer: Offer | None = None,
+        _reads: bool = False,
     ) -> None:
         if dsn is None and connect is None:
             msg = "PostgresBackend needs a DSN such as postgresql://user@host/database, or a connect function"
@@ -103,6 +112,7 @@ class PostgresBackend:
         self._connect = connect
         self._retention = check_retention(retention or Retention())
         self._offer = _offer or Offer()
+        self._reads = _reads
         self._place = place_of(self._dsn)
         self._version = ""
         self._direct = False
@@ -154,14 +164,19 @@ class PostgresBackend:
         """
         Return an unopened backend to the same schema, with connections of its own.
         """
-        return type(self)(
-            self._dsn,
-            schema=self._schema,
-            connect=self._connect,
-            hints_dsn=self._hints_dsn,
-            retention=self._retention,
-            _offer=self._offer,
-        )
+        return self._twin(reads=self._reads)
+
+    def reader(self) -> Self:
+        """
+        Return an unopened backend to the same schema that only reads, and makes no tables.
+        """
+        return self._twin(reads=True)
+
+    def migration_sql(self, *, grant_to: str | None = None) -> str:
+        """
+        Return the SQL that makes or upgrades the tables, for somebody who may create them.
+        """
+        return migration_sql(self._schema, grant_to=grant_to)
 
     async def open(self, *, timeout_ms: int) -> None:
         """
@@ -188,7 +203,7 @@ class PostgresBackend:
         hints = self._new_hints()
         try:
             await line.run(self._look, timeout_ms=timeout_ms)
-            if self._offer.hints is None:
+            if self._offer.hints is None and not self._reads:
                 left_ms = max(1, int((end_s - loop.time()) * 1_000))
                 self._offer.hints = await self._prove(hints, line, left_ms)
         except BaseException:
@@ -222,7 +237,9 @@ class PostgresBackend:
         """
         Tell the server's clock.
         """
-        query = f"SELECT {quoted(self._schema)}.now_v1() AS now_ms"
+        # The schema of somebody who only reads may not have its functions yet.
+        clock = NOW_SQL if self._reads else f"{quoted(self._schema)}.now_v1()"
+        query = f"SELECT {clock} AS now_ms"
 
         async def read(session: Session) -> int:
             (row,) = await session.fetch(query)
@@ -294,6 +311,25 @@ class PostgresBackend:
 
         return await line.run(read, timeout_ms=timeout_ms)
 
+    async def known_jobs(self, *, timeout_ms: int) -> Sequence[KnownJob]:
+        """
+        Return every job that the schema knows, by name.
+        """
+        return await self._opened().run(
+            lambda session: read_known_jobs(session, self._schema), timeout_ms=timeout_ms
+        )
+
+    async def diagnose(self, *, timeout_ms: int) -> Sequence[Finding]:
+        """
+        Look at the server's settings, as they hold for our connection.
+        """
+        elsewhere = self._hints_dsn is not None
+        facts = await self._opened().run(
+            lambda session: ask_for_facts(session, self._schema, hints_elsewhere=elsewhere),
+            timeout_ms=timeout_ms,
+        )
+        return list(judge(facts))
+
     async def next_hint(
         self, runs: Sequence[tuple[str, int, int]], *, timeout_ms: int
     ) -> frozenset[str]:
@@ -311,6 +347,9 @@ class PostgresBackend:
         self, operation: Operation[Request, Answer], requests: Sequence[Request], timeout_ms: int
     ) -> list[Answer | BackendError]:
         line = self._opened()
+        if self._reads:
+            msg = "this backend only reads: it came from reader()"
+            raise BackendStateError(msg)
         if not requests:
             return []
         # The caller's list may change while its batch waits for its turn.
@@ -327,12 +366,28 @@ class PostgresBackend:
             raise BackendStateError(msg)
         return self._line
 
+    def _twin(self, *, reads: bool) -> Self:
+        return type(self)(
+            self._dsn,
+            schema=self._schema,
+            connect=self._connect,
+            hints_dsn=self._hints_dsn,
+            retention=self._retention,
+            _offer=self._offer,
+            _reads=reads,
+        )
+
     def _new_line(self) -> Line:
         return Line(
             connect=self._connect or open_connection,
             dsn=self._dsn,
             place=self._place,
-            ready=lambda session: prepare(session, self._schema, first=self._state == "opening"),
+            ready=lambda session: prepare(
+                session,
+                self._schema,
+                first=self._state == "opening",
+                migrates=not self._reads,
+            ),
         )
 
     def _new_hints(self) -> Hints:

@@ -13,6 +13,7 @@ from anarchon.errors import InvalidOptionError
 
 __all__ = [
     "DEFAULT_SCHEMA",
+    "NOW_SQL",
     "SCHEMA_VERSION",
     "channel_of",
     "check_schema",
@@ -29,6 +30,11 @@ _STEPS: Final = (("tables", "guard", "claim", "closing", "register"),)
 SCHEMA_VERSION: Final = len(_STEPS)
 """
 The version of the tables and functions that this code calls.
+"""
+
+NOW_SQL: Final = "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint"
+"""
+The server's wall clock in milliseconds since 1970, as every function reads it.
 """
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -69,7 +75,7 @@ _STEP = """\
 # scan. Beginning a batch refuses a wrong isolation, and bounds the waits for locks. That setting ends with the
 # transaction, so that nothing of it is left on a connection that others share.
 _WORDS: Final = {
-    "now": "floor(date_part('epoch', clock_timestamp()) * 1000)::bigint",
+    "now": NOW_SQL,
     "begin": """\
 IF current_setting('transaction_isolation') <> 'read committed'
         OR set_config('lock_timeout', p_lock_ms::text, true) IS NULL THEN

@@ -14,7 +14,7 @@ from anarchon_postgres.driver import Connection, Prepared, Row
 from anarchon_postgres.schema import SCHEMA_VERSION, migration_sql, quoted
 from anarchon_postgres.trouble import WRONG_ISOLATION, sqlstate_of
 
-__all__ = ["SERVER_MIN", "Session", "prepare"]
+__all__ = ["SERVER_MIN", "Session", "prepare", "versions_of"]
 
 SERVER_MIN = 15
 """
@@ -94,7 +94,7 @@ class Session:
         self.connection.terminate()
 
 
-async def prepare(session: Session, schema: str, *, first: bool) -> None:
+async def prepare(session: Session, schema: str, *, first: bool, migrates: bool = True) -> None:
     """
     Look whether the server is one that can be used, and give it what it lacks.
 
@@ -105,6 +105,8 @@ async def prepare(session: Session, schema: str, *, first: bool) -> None:
 
         first: Whether the backend is being opened. One that is open goes on after a
             newer release has upgraded the tables: what it calls is left in place.
+
+        migrates: Whether to make the tables that are missing.
 
     Raises:
         ServerTooOldError: With the version that was found, and the one that is needed.
@@ -141,15 +143,15 @@ async def prepare(session: Session, schema: str, *, first: bool) -> None:
             )
         else:
             session.wraps = True
-    version, protocol = await _versions(session, schema)
-    if version < SCHEMA_VERSION:
+    version, protocol = await versions_of(session, schema)
+    if version < SCHEMA_VERSION and migrates:
         await session.connection.execute(migration_sql(schema))
-        version, protocol = await _versions(session, schema)
+        version, protocol = await versions_of(session, schema)
     if first:
         _check_versions(session, schema, version, protocol)
 
 
-async def _versions(session: Session, schema: str) -> tuple[int, int]:
+async def versions_of(session: Session, schema: str) -> tuple[int, int]:
     """
     Tell the version of the tables, 0 where there are none, and that of the protocol.
     """

@@ -17,8 +17,8 @@ What our functions raise under another isolation than READ COMMITTED.
 """
 
 _UPGRADE = (
-    "have somebody who may create tables run the SQL of anarchon_postgres.migration_sql(), with its grant_to for this"
-    " user's rights"
+    "have somebody who may create tables run the SQL of anarchon_postgres.migration_sql(), which `anarchon migrate"
+    " --sql` prints, with its grant_to for this user's rights"
 )
 _READ_ONLY = (
     "this server takes no writes; where it is a standby, name the primary, or several hosts with"
