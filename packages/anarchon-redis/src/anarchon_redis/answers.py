@@ -43,15 +43,16 @@ __all__ = [
 
 Told = Sequence[str]
 
-# json.dumps would make an encoder for each call.
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
+
+_VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 
 def packed(fields: Sequence[str]) -> str:
     """
-    Write the fields of an item.
+    Write the fields of an item as a JSON array; an encoder of whole values would be made anew for each.
     """
-    return _encode(fields)
+    return f"[{','.join([_quoted(field) for field in fields])}]"
 
 
 def claim_fields(request: ClaimRequest) -> list[str]:
@@ -118,16 +119,17 @@ def claim_answer(_request: ClaimRequest, told: Told, now_ms: int) -> ClaimAnswer
     """
     Read the answer to a claim of the lease strategy.
     """
+    verdict, reason, high, previous, since, recorded, wait, *run = told
     return ClaimAnswer(
-        verdict=Verdict(told[0]),
-        reason=AnswerReason(told[1]) if told[1] else None,
+        verdict=_VERDICTS[verdict],
+        reason=AnswerReason(reason) if reason else None,
         store_now_ms=now_ms,
-        high=_int(told[2]),
-        previous_high=_int(told[3]),
-        since_ms=_int(told[4]),
-        recorded=bool(told[5]),
-        wait_ms=_int(told[6]) or 0,
-        run=_run(told[7:]),
+        high=int(high) if high else None,
+        previous_high=int(previous) if previous else None,
+        since_ms=int(since) if since else None,
+        recorded=bool(recorded),
+        wait_ms=int(wait) if wait else 0,
+        run=_run(run) if run else None,
     )
 
 
@@ -136,7 +138,7 @@ def only_claim_answer(_request: ClaimRequest, told: Told, now_ms: int) -> ClaimA
     Read the answer to a claim where there are no leases.
     """
     return ClaimAnswer(
-        verdict=Verdict(told[0]),
+        verdict=_VERDICTS[told[0]],
         reason=AnswerReason(told[1]) if told[1] else None,
         store_now_ms=now_ms,
         wait_ms=_int(told[2]) or 0,

@@ -5,7 +5,7 @@ A batch of requests: cut into pieces, sent in one round trip, answered item by i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from anarchon.errors import BackendError, RequestError, StoreRefusedError, StoreUnavailableError
@@ -92,10 +92,9 @@ class Batches:
                 answers[place] = unfit
         if fit:
             parts = self._parts(fit, lambda item: item[1].job)
-            pieces = [self._piece(operation, [request for _, request in part]) for part in parts]
+            pieces = (self._piece(operation, [request for _, request in part]) for part in parts)
             told = await self._wire.bounded(
-                lambda: self._run(pieces, [request.job for _, request in fit], replicas),
-                timeout_ms=timeout_ms,
+                lambda: self._run(pieces, fit, replicas), timeout_ms=timeout_ms
             )
             for part, (now_text, *items) in zip(parts, told, strict=True):
                 for (place, request), item in zip(part, items, strict=True):
@@ -132,11 +131,14 @@ class Batches:
         )
 
     async def _run(
-        self, pieces: Sequence[Piece], jobs: Sequence[str], replicas: tuple[int, int] | None
+        self,
+        pieces: Iterable[Piece],
+        items: Sequence[tuple[int, AnyRequest]],
+        replicas: tuple[int, int] | None,
     ) -> list[Any]:
         if self._wire.cluster:
             # The index of jobs lies on a node of its own, out of a script's reach.
-            new = sorted(set(jobs) - self._indexed)
+            new = sorted({request.job for _, request in items} - self._indexed)
             if new:
                 names = [self._keys.encoded(job) for job in new]
                 await self._wire.command("SADD", self._keys.index, *names)

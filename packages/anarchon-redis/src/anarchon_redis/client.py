@@ -62,7 +62,8 @@ def make_listener(address: Address, options: Options) -> Redis:
         **_login(address),
         "db": address.db,
         "retry": None,
-        "max_connections": CONNECTIONS_MAX + 1,
+        # Those that are at hand between calls count as in use.
+        "max_connections": 2 * CONNECTIONS_MAX + 1,
     }
     if address.path is not None:
         return Redis(unix_socket_path=address.path, **kwargs)

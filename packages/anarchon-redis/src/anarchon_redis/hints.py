@@ -61,8 +61,9 @@ class Hints:
         found: frozenset[str] = frozenset()
         while not found and not self._bounds.closed and loop.time() < end_s:
             try:
-                async with self._bounds.within(end_s - loop.time()), self._turn:
-                    found = await self._listen(runs, end_s)
+                with self._bounds.within(end_s - loop.time()):
+                    async with self._turn:
+                        found = await self._listen(runs, end_s)
             except TimeoutError:
                 break
             except (*CLIENT_ERRORS, StoreUnavailableError, StoreRefusedError):

@@ -47,7 +47,9 @@ class Keys:
         """
         Write a name as it stands in keys and in the index of jobs.
         """
-        return job.translate(_ENCODED)
+        if "{" in job or "}" in job or "%" in job:
+            return job.translate(_ENCODED)
+        return job
 
     @staticmethod
     def decoded(encoded: str) -> str:

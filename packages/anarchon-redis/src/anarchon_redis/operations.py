@@ -136,7 +136,7 @@ def _lease_plan(settings: dict[str, Any]) -> Plan:
             fields=answers.release_fields,
             read=answers.close_answer,
         ),
-        history=script("lease_history", *shared),
+        history=script("lease_history", *shared, "newest"),
         look=script("lease_look", *shared),
     )
 
@@ -179,7 +179,7 @@ def _claim_only_plan(options: Options, settings: dict[str, Any]) -> Plan:
             fields=_only_finish_fields,
             read=answers.close_answer,
         ),
-        history=script("claims_history", *shared),
+        history=script("claims_history", *shared, "newest"),
     )
 
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from redis.asyncio import RedisCluster
 from redis.exceptions import NoScriptError, ResponseError
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 from anarchon_redis.bounds import Bounds
 from anarchon_redis.client import CONNECTIONS_MAX, AnyRedis, close_client
+from anarchon_redis.commands import packed_command
+from anarchon_redis.connections import Connections
 from anarchon_redis.scripts import Script
 from anarchon_redis.trouble import CLIENT_ERRORS, store_error
 
@@ -24,6 +27,9 @@ __all__ = ["Piece", "Wire"]
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 1.0
+
+# What json.loads does around it would cost a call as much again.
+_read = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,11 @@ class Piece:
     keys: Sequence[str]
     arguments: Sequence[str]
 
-    def command(self) -> tuple[str | int, ...]:
+    def words(self) -> tuple[str, ...]:
         """
         Write the command.
         """
-        return ("EVALSHA", self.script.digest, len(self.keys), *self.keys, *self.arguments)
+        return ("EVALSHA", self.script.digest, str(len(self.keys)), *self.keys, *self.arguments)
 
 
 class Wire:
@@ -58,6 +64,7 @@ class Wire:
     def __init__(self, client: AnyRedis, where: str, *, cluster: bool) -> None:
         # One stub of many serves both kinds: what is called here, both have.
         self._client: Any = client
+        self._connections = None if isinstance(client, RedisCluster) else Connections(client)
         self._where = where
         self.cluster = cluster
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
@@ -75,11 +82,9 @@ class Wire:
             BackendError: The server refused.
         """
         try:
-            async with (
-                self._bounds.within(max(0, timeout_ms) / 1_000),
-                self._turns,
-            ):
-                return await work()
+            with self._bounds.within(max(0, timeout_ms) / 1_000):
+                async with self._turns:
+                    return await work()
         except BackendError:
             raise
         except TimeoutError as error:
@@ -158,13 +163,14 @@ class Wire:
         await line.execute()
 
     async def run(
-        self, pieces: Sequence[Piece], *, wait: tuple[int, int] | None = None
+        self, pieces: Iterable[Piece], *, wait: tuple[int, int] | None = None
     ) -> list[Any]:
         """
         Call scripts in one round trip, and return what each answered.
 
         Args:
-            pieces: The calls.
+            pieces: The calls. One is sent before the next is asked for, so that the server
+                works on it while that is being written.
 
             wait: How many replicas must have got the writes, and for how many
                 milliseconds to wait for them.
@@ -172,12 +178,13 @@ class Wire:
         Raises:
             BackendError: One of the calls failed.
         """
-        told, replicas = await self._send(pieces, wait)
+        sent: list[Piece] = []
+        told, replicas = await self._send(pieces, wait, sent)
         unknown = [place for place, answer in enumerate(told) if isinstance(answer, NoScriptError)]
         if unknown:
             # The server was restarted, or somebody has flushed its scripts.
-            await self.load(list({pieces[place].script for place in unknown}))
-            again, replicas = await self._send([pieces[place] for place in unknown], wait)
+            await self.load(list({sent[place].script for place in unknown}))
+            again, replicas = await self._send([sent[place] for place in unknown], wait, [])
             for place, answer in zip(unknown, again, strict=True):
                 told[place] = answer
         answers = self._checked(told)
@@ -190,52 +197,68 @@ class Wire:
         return answers
 
     async def _send(
-        self, pieces: Sequence[Piece], wait: tuple[int, int] | None
+        self, pieces: Iterable[Piece], wait: tuple[int, int] | None, sent: list[Piece]
     ) -> tuple[list[Any], int]:
-        commands: list[tuple[str | int, ...]] = [piece.command() for piece in pieces]
-        if wait is not None:
-            commands.append(("WAIT", *wait))
-        told = await (self._through_pipeline(commands) if self.cluster else self._at_once(commands))
-        if wait is None:
+        """
+        Send pieces and note them in *sent*; return what was answered, and by how many replicas it is kept.
+        """
+        last = None if wait is None else ("WAIT", *map(str, wait))
+        if self._connections is None:
+            told = await self._through_pipeline(pieces, last, sent)
+        else:
+            told = await self._at_once(self._connections, pieces, last, sent)
+        if last is None:
             return told, 0
         replicas = told.pop()
         if isinstance(replicas, Exception):
             raise replicas
         return told, replicas
 
-    async def _through_pipeline(self, commands: Sequence[tuple[str | int, ...]]) -> list[Any]:
+    async def _through_pipeline(
+        self, pieces: Iterable[Piece], last: Sequence[str] | None, sent: list[Piece]
+    ) -> list[Any]:
         """
         Send commands to the nodes that have their keys, one round trip for each node.
         """
         line = self._client.pipeline(transaction=False)
-        for command in commands:
-            line.execute_command(*command)
+        for piece in pieces:
+            sent.append(piece)
+            line.execute_command(*piece.words())
+        if last is not None:
+            line.execute_command(*last)
         told: list[Any] = await line.execute(raise_on_error=False)
         return told
 
-    async def _at_once(self, commands: Sequence[tuple[str | int, ...]]) -> list[Any]:
+    async def _at_once(
+        self,
+        connections: Connections,
+        pieces: Iterable[Piece],
+        last: Sequence[str] | None,
+        sent: list[Piece],
+    ) -> list[Any]:
         """
         Send commands over one connection, and read as many answers.
 
         What redis-py does around that (retries, measurements, callbacks) would cost
         more than the claim itself.
         """
-        pool = self._client.connection_pool
-        connection = await pool.get_connection()
+        connection = await connections.take()
         told: list[Any] = []
         try:
-            await connection.send_packed_command(connection.pack_commands(commands))
-            for _ in commands:
+            for piece in pieces:
+                sent.append(piece)
+                await connection.send_packed_command(packed_command(piece.words()))
+            if last is not None:
+                await connection.send_packed_command(packed_command(last))
+            for _ in range(len(sent) + (last is not None)):
                 try:
                     told.append(await connection.read_response())
                 except ResponseError as error:
                     told.append(error)
         except BaseException:
-            # An answer that nobody has read would be taken for the next call's.
-            await connection.disconnect(nowait=True)
+            await connections.drop(connection)
             raise
-        finally:
-            await pool.release(connection)
+        await connections.keep(connection)
         return told
 
     def _checked(self, told: Sequence[Any]) -> list[Any]:
@@ -244,7 +267,7 @@ class Wire:
         """
         failed = next((answer for answer in told if isinstance(answer, Exception)), None)
         if failed is None:
-            return [json.loads(answer.decode()) for answer in told]
+            return [_read(answer.decode())[0] for answer in told]
         trouble = store_error(failed, self._where)
         if isinstance(trouble, StoreUnavailableError):
             # A pipeline hands out the errors of its nodes without asking anew itself.

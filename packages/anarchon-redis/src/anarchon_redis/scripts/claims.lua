@@ -1,7 +1,6 @@
 -- What the scripts of the claim-only strategies share: who holds a slot is told by `claims`, whatever that key is;
 -- `open` (a hash, slot to record) keeps the attempts that nobody has finished.
 
-local EARLY_TOLERANCE = 500
 local KEY_NAMES = {'open', 'runs', 'records', 'claims', 'memory'}
 
 local function request_of(fields)

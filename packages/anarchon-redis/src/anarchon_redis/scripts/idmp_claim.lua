@@ -22,14 +22,14 @@ local function prepare(item)
     -- Settings need a stream, and a stream needs an entry or a group.
     redis.call('XGROUP', 'CREATE', item.claims, PRODUCER, '$', 'MKSTREAM')
     redis.call('XGROUP', 'DESTROY', item.claims, PRODUCER)
-    redis.call('XCFGSET', item.claims, 'IDMP-DURATION', text(SETTINGS.duration), 'IDMP-MAXSIZE', text(IDS_MAX))
+    redis.call('XCFGSET', item.claims, 'IDMP-DURATION', text(settings().duration), 'IDMP-MAXSIZE', text(IDS_MAX))
     return
   end
   local duration, size = settings_of(item.claims)
-  if duration ~= SETTINGS.duration or size ~= IDS_MAX then
+  if duration ~= settings().duration or size ~= IDS_MAX then
     error({err = string.format(
       'IDMPSETTINGS stream %s remembers ids for %s s, at most %s; this instance wants %.0f s, at most %.0f',
-      item.claims, tostring(duration), tostring(size), SETTINGS.duration, IDS_MAX)})
+      item.claims, tostring(duration), tostring(size), settings().duration, IDS_MAX)})
   end
 end
 
@@ -50,7 +50,7 @@ end
 local function decide(item, fields)
   local request = request_of(fields)
   local forgotten = redis.call('GET', item.memory)
-  local too_old = request.number <= NOW - SETTINGS.memory
+  local too_old = request.number <= NOW - settings().memory
     or (forgotten and request.number <= tonumber(forgotten) or false)
   local refused = refusal(request, too_old)
   if refused then

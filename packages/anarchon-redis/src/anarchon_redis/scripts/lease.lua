@@ -4,22 +4,18 @@
 -- released when `token` is. A text that may be empty itself (fingerprint, digests) has a '=' in front.
 
 local KEY_NAMES = {'state', 'runs', 'records'}
-local STATE = {
-  'high', 'slot', 'attempt', 'token', 'instance', 'until', 'crashes', 'previous', 'claimed', 'started',
-  'skip_slot', 'skip_token', 'skip_previous', 'fingerprint', 'digests', 'since',
-}
-local NO_RUN = {
-  'slot', '', 'attempt', '', 'token', '', 'instance', '', 'until', '', 'crashes', '', 'previous', '',
-  'claimed', '', 'started', '',
-}
 
 local function load_state(item)
-  local values = redis.call('HMGET', item.state, unpack(STATE))
-  local state = {known = values[1] and true or false}
-  for place, name in ipairs(STATE) do
-    state[name] = values[place] or ''
-  end
-  return state
+  local read = redis.call('HMGET', item.state, 'high', 'slot', 'attempt', 'token', 'instance', 'until', 'crashes',
+    'previous', 'claimed', 'started', 'skip_slot', 'skip_token', 'skip_previous', 'fingerprint', 'digests', 'since')
+  -- All at once: a table that grows field by field is copied again and again.
+  return {
+    known = read[1] and true or false, high = read[1] or '', slot = read[2] or '', attempt = read[3] or '',
+    token = read[4] or '', instance = read[5] or '', ['until'] = read[6] or '', crashes = read[7] or '',
+    previous = read[8] or '', claimed = read[9] or '', started = read[10] or '', skip_slot = read[11] or '',
+    skip_token = read[12] or '', skip_previous = read[13] or '', fingerprint = read[14] or '',
+    digests = read[15] or '', since = read[16] or '',
+  }
 end
 
 -- Write some fields, given as a flat list of names and values.
@@ -39,7 +35,10 @@ local function save(item, state, changes)
 end
 
 local function end_run(item, state)
-  save(item, state, {unpack(NO_RUN)})
+  save(item, state, {
+    'slot', '', 'attempt', '', 'token', '', 'instance', '', 'until', '', 'crashes', '', 'previous', '',
+    'claimed', '', 'started', '',
+  })
 end
 
 local function remaining(state)
@@ -66,7 +65,7 @@ end
 
 -- The changes that write down the schedule of whoever was granted something.
 local function schedule_changes(state, fingerprint, digests, changes)
-  if fingerprint == '' then
+  if fingerprint == '' or (fingerprint == state.fingerprint and digests == state.digests) then
     return
   end
   if state.fingerprint ~= '' and state.fingerprint ~= fingerprint then

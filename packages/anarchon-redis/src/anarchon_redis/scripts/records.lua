@@ -5,8 +5,17 @@
 --
 -- Numbers are kept and answered as decimal strings: Lua would print a great one rounded.
 
-local SETTINGS = cjson.decode(ARGV[1])
 local COUNT = #ARGV - 1
+
+-- By how many milliseconds a claim may come before its slot.
+local EARLY_TOLERANCE = 500
+
+-- Most calls never look at them.
+local read_settings
+local function settings()
+  read_settings = read_settings or cjson.decode(ARGV[1])
+  return read_settings
+end
 
 local function text(number)
   return string.format('%.0f', number)
@@ -14,38 +23,44 @@ end
 
 local TIME = redis.call('TIME')
 local NOW = TIME[1] * 1000 + math.floor(TIME[2] / 1000)
-local NOW_TEXT = text(NOW)
+local NOW_TEXT = TIME[1] .. string.format('%03d', NOW % 1000)
 
 local function member_of(slot, attempt)
   return slot .. ':' .. string.format('%010d', attempt)
 end
 
-local function drop(item, members)
-  if #members > 0 then
-    redis.call('ZREM', item.runs, unpack(members))
-    redis.call('HDEL', item.records, unpack(members))
-  end
-end
-
 -- A thirty-second more than the retention allows may gather, so that records go in strokes; never more than
 -- a few hundred at once, so that nobody waits. By age the oldest slots are looked at, three for each new one.
 local function prune(item, count)
-  local surplus = count - SETTINGS.keep
-  if surplus > math.floor(SETTINGS.keep / 32) then
-    drop(item, redis.call('ZRANGE', item.runs, 0, math.min(surplus, 256) - 1))
+  local function drop(members)
+    if #members > 0 then
+      redis.call('ZREM', item.runs, unpack(members))
+      redis.call('HDEL', item.records, unpack(members))
+    end
   end
-  if SETTINGS.age then
+  local kept = settings()
+  local surplus = count - kept.keep
+  if surplus > math.floor(kept.keep / 32) then
+    drop(redis.call('ZRANGE', item.runs, 0, math.min(surplus, 256) - 1))
+  end
+  if kept.age then
+    local before = NOW - kept.age
     local old = {}
     for _, member in ipairs(redis.call('ZRANGE', item.runs, 0, 2)) do
+      -- A run ends no earlier than its slot, but for the tolerance of clocks; most slots are too young to look.
+      if tonumber(string.match(member, '^[^:]+')) > before + EARLY_TOLERANCE then
+        break
+      end
       local record = redis.call('HGET', item.records, member)
-      if not record or tonumber(cjson.decode(record)[7]) < NOW - SETTINGS.age then
+      if not record or tonumber(cjson.decode(record)[7]) < before then
         old[#old + 1] = member
       end
     end
-    drop(item, old)
+    drop(old)
     -- A job that nobody runs any more leaves no records for ever: all of them have ended by now.
-    redis.call('PEXPIRE', item.runs, text(SETTINGS.age))
-    redis.call('PEXPIRE', item.records, text(SETTINGS.age))
+    local age = text(kept.age)
+    redis.call('PEXPIRE', item.runs, age)
+    redis.call('PEXPIRE', item.records, age)
   end
 end
 
@@ -76,30 +91,18 @@ local function name_in_index(item)
   end
 end
 
--- Newest first: the records of a job whose slots are not below the least one.
-local function newest_records(item, found)
-  local members = redis.call('ZREVRANGEBYSCORE', item.runs, '+inf', SETTINGS.least, 'LIMIT', 0, SETTINGS.limit)
-  for first = 1, #members, 500 do
-    local part = {unpack(members, first, math.min(first + 499, #members))}
-    for place, record in ipairs(redis.call('HMGET', item.records, unpack(part))) do
-      if record then
-        found[#found + 1] = {part[place], record}
-      end
-    end
-  end
-end
-
 -- One item's error is answered in its place, and its neighbours are served.
 local function serve(names, decide)
   local answers = {NOW_TEXT}
   local stride = #names
   local index = KEYS[COUNT * stride + 1]
   for number = 1, COUNT do
-    local item = {index = index}
-    for place, name in ipairs(names) do
-      item[name] = KEYS[(number - 1) * stride + place]
+    local before = (number - 1) * stride
+    -- The empty fields make room: a table that grows field by field is copied again and again.
+    local item = {index = index, key = KEYS[before + 1], runs = nil, records = nil, state = nil, open = nil, claims = nil}
+    for place = 1, stride do
+      item[names[place]] = KEYS[before + place]
     end
-    item.key = item[names[1]]
     local served, answer = pcall(decide, item, cjson.decode(ARGV[number + 1]))
     if not served then
       answer = {'error', type(answer) == 'table' and answer.err or tostring(answer)}

@@ -8,12 +8,12 @@ local function decide(item, fields)
   if holder then
     return held_by(holder, request)
   end
-  local refused = refusal(request, request.number <= NOW - SETTINGS.memory)
+  local refused = refusal(request, request.number <= NOW - settings().memory)
   if refused then
     return refused
   end
   open_record(item, request)
-  redis.call('SET', item.claims, request.token, 'PXAT', text(request.number + SETTINGS.memory + GRACE))
+  redis.call('SET', item.claims, request.token, 'PXAT', text(request.number + settings().memory + GRACE))
   return {'won', '', ''}
 end
 

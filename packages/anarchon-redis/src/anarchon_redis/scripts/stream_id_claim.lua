@@ -9,7 +9,7 @@ local function decide(item, fields)
     return held_by(entry[2][2], request)
   end
   -- Trimming takes what is older than the memory, the new entry too if it were.
-  local forgotten = request.number <= NOW - SETTINGS.memory
+  local forgotten = request.number <= NOW - settings().memory
   local newest = redis.call('XREVRANGE', item.claims, '+', '-', 'COUNT', 1)[1]
   if newest and tonumber(string.match(newest[1], '^%d+')) >= request.number then
     forgotten = true
@@ -19,7 +19,7 @@ local function decide(item, fields)
     return refused
   end
   redis.call('HLEN', item.open)
-  local least = text(math.max(0, NOW - SETTINGS.memory))
+  local least = text(math.max(0, NOW - settings().memory))
   local added = redis.pcall('XADD', item.claims, 'MINID', '~', least, id, 't', request.token)
   if type(added) == 'table' and added.err then
     -- Entries that were deleted by hand still count.
