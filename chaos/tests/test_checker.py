@@ -5,6 +5,7 @@ The checker is checked: a sound history passes, and each rule has histories that
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,9 +179,29 @@ def test_a_slot_that_nobody_ran(history: Forge, record: ForgeRecord) -> None:
     assert {"all_accounted"} == broken(judge(history(slots=slots, expect=lenient)))
     assert {"all_accounted"} == broken(judge(history(slots=slots, told=(missed,))))
     assert [] == judge(history(slots=slots, expect=lenient, told=(missed,)))
-    assert [] == judge(
-        history(slots=slots, expect=lenient, records=(*base.records, skipped))
-    )
+    assert [] == judge(history(slots=slots, expect=lenient, records=(*base.records, skipped)))
+
+
+def test_a_claim_only_store_promises_nothing_of_slots_due_while_it_was_gone(
+    history: Forge, mark: ForgeMark, record: ForgeRecord, fault: ForgeFault
+) -> None:
+    """
+    Those are excused there, and others are not; with leases, none is.
+    """
+    parts = {
+        "marks": (mark("start", 100), mark("end", 200)),
+        "records": (record(Status.SUCCESS),),
+        "deaths": {},
+        "faults": (fault("server killed", 4_000, 6_000, target="store"),),
+        "begun_wall_ms": SLOT,
+        "expect": Expectation(complete=False),
+    }
+    gone = (("job", SLOT), ("job", SLOT + 5_000))
+    there = (("job", SLOT), ("job", SLOT + 8_000))
+
+    assert [] == judge(history(leases=False, slots=gone, **parts))
+    assert {"all_accounted"} == broken(judge(history(leases=True, slots=gone, **parts)))
+    assert {"all_accounted"} == broken(judge(history(leases=False, slots=there, **parts)))
 
 
 def test_a_takeover_that_came_late(history: Forge, fault: ForgeFault) -> None:
@@ -312,7 +333,6 @@ def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
     """
     A rule that no forged history breaks is not yet a check.
     """
-    with open(__file__, encoding="utf-8") as file:
-        text = file.read()
+    text = Path(__file__).read_text(encoding="utf-8")
 
     assert [] == [rule.__name__ for rule in RULES if f'"{rule.__name__}"' not in text]

@@ -11,7 +11,17 @@ from dataclasses import dataclass, field
 from anarchon import RunRecord
 from anarchon_chaos.evidence import Mark, Told
 
-__all__ = ["MS", "Body", "Exit", "Expectation", "Fault", "History", "bodies", "overlaps", "takeovers"]
+__all__ = [
+    "MS",
+    "Body",
+    "Exit",
+    "Expectation",
+    "Fault",
+    "History",
+    "bodies",
+    "overlaps",
+    "takeovers",
+]
 
 MS = 1_000_000
 
@@ -81,7 +91,8 @@ class Expectation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """
-    Everything that is known of one scenario on one store after it. Instants are on the clock of the evidence, in ns.
+    Everything that is known of one scenario on one store after it. Instants are on the clock of the evidence, in
+    ns; ``begun_wall_ms`` is what the wall clock said at its beginning.
     """
 
     scenario: str
@@ -100,6 +111,7 @@ class History:
     deaths: Mapping[int, int] = field(default_factory=dict)
     exits: Sequence[Exit] = ()
     slots: Sequence[tuple[str, int]] = ()
+    begun_wall_ms: int = 0
 
     @property
     def bound_ms(self) -> int:
@@ -148,9 +160,7 @@ def bodies(history: History) -> list[Body]:
         if mark.what == "start" or not starts:
             starts.append([])
         starts[-1].append(mark)
-    found = [
-        _body(lines, history) for starts in grouped.values() for lines in starts if lines
-    ]
+    found = [_body(lines, history) for starts in grouped.values() for lines in starts if lines]
     return sorted(found, key=lambda body: body.since_ns)
 
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import anarchon_testbed as testbed
+from anarchon import RunRecord
 from anarchon_chaos.checker import Finding, judge
 from anarchon_chaos.evidence import now_ns
 from anarchon_chaos.history import History
@@ -25,7 +27,7 @@ from anarchon_chaos.scenarios import (
     Scenario,
 )
 from anarchon_chaos.stage import ChaosError, SlowStartError, Stage, wall_ms
-from anarchon_chaos.stores import Servers, Store, StoreKind, opened
+from anarchon_chaos.stores import Servers, StoreKind, opened
 
 __all__ = ["Case", "Player", "Result", "play_all"]
 
@@ -47,6 +49,7 @@ class Case:
 
     scenario: Scenario
     store: StoreKind
+    seed: int | None = None
     product: Path | None = None
 
     @property
@@ -87,7 +90,7 @@ class Player:
         self._proxies: Proxies | None = None
         self._lock = asyncio.Lock()
 
-    async def __aenter__(self) -> Player:
+    async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._servers)
         return self
 
@@ -125,8 +128,9 @@ class Player:
                 proxies=proxies,
                 options=_OPTIONS,
                 product=case.product,
+                seed=case.seed or 0,
             )
-            begun_ns = now_ns()
+            begun_ns, begun_wall_ms = now_ns(), wall_ms()
             try:
                 await _set_up(stage, scenario)
                 for step in scenario.steps:
@@ -138,7 +142,8 @@ class Player:
                 records = await store.records()
             finally:
                 await stage.close()
-            return _history(case, stage, begun_ns, records)
+            history = _history(case, stage, records)
+            return replace(history, begun_ns=begun_ns, begun_wall_ms=begun_wall_ms)
 
     async def _wires(self) -> Proxies:
         async with self._lock:
@@ -208,7 +213,7 @@ async def _settle(stage: Stage, scenario: Scenario) -> None:
             raise
 
 
-def _history(case: Case, stage: Stage, begun_ns: int, records: Sequence[object]) -> History:
+def _history(case: Case, stage: Stage, records: Sequence[RunRecord]) -> History:
     return History(
         scenario=case.scenario.name,
         store=case.store.name,
@@ -216,12 +221,12 @@ def _history(case: Case, stage: Stage, begun_ns: int, records: Sequence[object])
         lease_ms=LEASE_MS,
         heartbeat_ms=HEARTBEAT_MS,
         stop_timeout_ms=STOP_TIMEOUT_MS,
-        begun_ns=begun_ns,
+        begun_ns=0,
         ended_ns=now_ns(),
         expect=case.scenario.expect,
         marks=tuple(stage.marks),
         told=tuple(stage.told),
-        records=tuple(records),  # type: ignore[arg-type]  # They are what the store has read.
+        records=tuple(records),
         faults=tuple(stage.faults),
         deaths=dict(stage.deaths),
         exits=tuple(stage.exits),

@@ -57,6 +57,7 @@ class Stage:
         proxies: Proxies | None,
         options: Mapping[str, object],
         product: Path | None = None,
+        seed: int = 0,
     ) -> None:
         self.folder = folder
         self.store = store
@@ -68,6 +69,7 @@ class Stage:
         self.exits: list[Exit] = []
         self.marks: list[Mark] = []
         self.told: list[Told] = []
+        self.seed = seed
         self.jobs: tuple[JobPlan, ...] = ()
         self.slot_ms = 0
         self.first_ms = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 from anarchon_chaos.evidence import now_ns
@@ -55,9 +56,10 @@ class Pause:
 
     async def play(self, stage: Stage) -> None:
         """
-        Wait.
+        Wait, and read on.
         """
         await asyncio.sleep(self.ms / 1_000)
+        stage.look()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,7 +393,7 @@ class Witness:
         lines = [mark for mark in stage.marks if mark.job == self.job]
         longest, since_ns, until_ns = max(
             (after.at_ns - before.at_ns, before.at_ns, after.at_ns)
-            for before, after in zip(lines, lines[1:], strict=False)
+            for before, after in pairwise(lines)
         )
         stage.note(
             Fault(

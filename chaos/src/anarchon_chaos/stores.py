@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import anarchon_testbed as testbed
@@ -29,7 +29,8 @@ class StoreKind:
     One backend: the server it needs, the query that makes a backend URL of the server's, and what it offers.
 
     ``offers`` has "leases", "network" (faults of the wire and of the server make sense), and the server's own name.
-    ``durable`` are the options under which its server keeps what it has acknowledged when it is killed.
+    ``durable`` are the options under which its server keeps what it has acknowledged when it is killed. A ``sibling`` is
+    so like another one that the bounded set has only the first few scenarios on it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class StoreKind:
     hello: bytes = b""
     long_hello: bytes = b""
     durable: Mapping[str, Any] | None = None
+    sibling: bool = False
 
     @property
     def leases(self) -> bool:
@@ -56,7 +58,7 @@ def _startup(user: str) -> bytes:
     return (len(body) + 4).to_bytes(4) + body
 
 
-def _redis(name: str, strategy: str, *, server: str = "redis") -> StoreKind:
+def _redis(name: str, strategy: str, *, server: str = "redis", sibling: bool = False) -> StoreKind:
     offers = {"network", server} | ({"leases"} if strategy == "lease" else set())
     return StoreKind(
         name=name,
@@ -66,13 +68,14 @@ def _redis(name: str, strategy: str, *, server: str = "redis") -> StoreKind:
         hello=b"PING\r\n",
         long_hello=b"PING\r\n" * 60,
         durable={"appendonly": True, "appendfsync": "always"},
+        sibling=sibling,
     )
 
 
 STORES = (
     StoreKind(name="sqlite", server=None, query="", offers=frozenset({"leases", "file"})),
     _redis("redis-lease", "lease"),
-    _redis("valkey-lease", "lease", server="valkey"),
+    _redis("valkey-lease", "lease", server="valkey", sibling=True),
     StoreKind(
         name="postgres",
         server="postgres",
@@ -83,8 +86,8 @@ STORES = (
         durable={"durable": True},
     ),
     _redis("redis-script", "script"),
-    _redis("redis-stream-id", "stream-id"),
-    _redis("redis-idmp", "idmp"),
+    _redis("redis-stream-id", "stream-id", sibling=True),
+    _redis("redis-idmp", "idmp", sibling=True),
 )
 
 
@@ -122,7 +125,7 @@ class Servers:
                 self._shared[kind] = await self._stack.enter_async_context(make(own=True))
         return self._shared[kind]
 
-    async def __aenter__(self) -> Servers:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
