@@ -1,0 +1,283 @@
+"""
+The log as one instance uses it: it follows it, appends to it, and waits until what it appended was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from anarchon.backend import ClaimAnswer
+from anarchon.clock import Clock
+from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
+from anarchon_rabbitmq.address import Address
+from anarchon_rabbitmq.entries import Entry, Message, encode
+from anarchon_rabbitmq.ledger import Ledger
+from anarchon_rabbitmq.line import Line
+from anarchon_rabbitmq.options import Options
+from anarchon_rabbitmq.reading import Placed, read_part
+
+__all__ = ["Log", "Read"]
+
+_OVERLAP: Final = 16
+"""
+How many messages before its window an instance reads: when they were written says how old
+everything before them is at least. Several, so that one bad clock does not decide.
+"""
+
+_ROUNDS_MAX: Final = 3
+_PAUSE_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """
+    A message of this instance that was read back: where it stands, and the answers to its claims.
+    """
+
+    offset: int
+    answers: Sequence[ClaimAnswer]
+
+
+@dataclass(slots=True)
+class _Start:
+    """
+    The first messages of a log that is joined in its middle, up to the one at ``end``.
+    """
+
+    end: int
+    messages: list[Placed] = field(default_factory=list)
+
+
+class Log:
+    """
+    The log, over one line at a time.
+
+    Args:
+        address: The nodes; after one was lost the next is tried.
+
+        options: The options.
+
+        ledger: Learns every message.
+
+        clock: The instance's clocks.
+
+        mark: Makes a text that is like no other.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        options: Options,
+        ledger: Ledger,
+        *,
+        clock: Clock,
+        mark: Callable[[], str],
+    ) -> None:
+        self._address = address
+        self._options = options
+        self._ledger = ledger
+        self._clock = clock
+        self._mark = mark
+        self._turn = 0
+        self._line: Line | None = None
+        self._reading: Line | None = None
+        self._lines: set[Line] = set()
+        self._connecting = asyncio.Lock()
+        self._waiting: dict[str, asyncio.Future[Read]] = {}
+        self._start: _Start | None = None
+        self._last: int | None = None
+        self._last_ms = 0
+        self._closed = False
+        self.version = ""
+
+    async def append(self, entries: Sequence[Entry], *, deadline: float) -> Read:
+        """
+        Append one message, and wait until it was read back with all that stands before it.
+
+        Args:
+            entries: What the message holds; without any it only finds the end of the log.
+
+            deadline: When to give up, by the event loop's clock.
+
+        Raises:
+            BackendError: The outcome is unknown, unless it is a refusal.
+        """
+        line = await self.line(deadline=deadline)
+        mark = self._mark()
+        waiting: asyncio.Future[Read] = asyncio.get_running_loop().create_future()
+        self._waiting[mark] = waiting
+        read_count = line.read_count
+
+        def failed(error: BackendError) -> None:
+            if not waiting.done():
+                waiting.set_exception(error)
+
+        line.append(mark, encode(mark, self._clock.wall_ms(), entries), failed)
+        try:
+            left_s = deadline - asyncio.get_running_loop().time()
+            await asyncio.wait({waiting}, timeout=max(0.0, left_s))
+            if waiting.done():
+                return waiting.result()
+            error = StoreUnavailableError(
+                f"{line.where}: no answer in time; the outcome is unknown"
+            )
+            if line.read_count == read_count:
+                # Nothing at all was read meanwhile: the line may be dead without a word.
+                line.drop(error)
+            raise error
+        finally:
+            del self._waiting[mark]
+            if waiting.done() and not waiting.cancelled():
+                waiting.exception()
+            waiting.cancel()
+
+    async def line(self, *, deadline: float) -> Line:
+        """
+        Return the live line; without one connect, to one node after another.
+
+        Raises:
+            BackendError: No node can be used.
+        """
+        try:
+            async with asyncio.timeout_at(deadline), self._connecting:
+                return await self._connected(deadline)
+        except TimeoutError:
+            msg = f"RabbitMQ at {self._address.shown}: no connection in time"
+            raise StoreUnavailableError(msg) from None
+
+    async def close(self) -> None:
+        """
+        End what is under way, and every connection.
+        """
+        self._closed = True
+        self._fail(BackendStateError("this backend was closed"))
+        await asyncio.gather(*(line.close() for line in self._lines))
+
+    async def _connected(self, deadline: float) -> Line:
+        hosts = self._address.hosts
+        tries = _ROUNDS_MAX * len(hosts)
+        failure: BackendError | None = None
+        for number in range(tries):
+            if self._line is not None:
+                return self._line
+            if number and number % len(hosts) == 0:
+                # Two instances that make one stream at the same moment disturb each other.
+                await asyncio.sleep(_PAUSE_S * number)  # The broker has nothing to wait on.
+            if self._closed:
+                msg = "this backend was closed"
+                raise BackendStateError(msg)
+            now = asyncio.get_running_loop().time()
+            rest = max(1, len(hosts) - number)
+            failure = await self._connect(now + max(0.0, deadline - now) / rest)
+            if failure is not None and not isinstance(failure, StoreUnavailableError):
+                raise failure
+        if self._line is not None:
+            return self._line
+        assert failure is not None
+        raise failure
+
+    async def _connect(self, deadline: float) -> BackendError | None:
+        """
+        Try the node whose turn it is; gives what went wrong.
+        """
+        host = self._address.hosts[self._turn % len(self._address.hosts)]
+        line = Line(self._address, host, self._options, read=self._read, lost=self._lost)
+        self._lines = {each for each in self._lines if not each.over} | {line}
+        try:
+            async with asyncio.timeout_at(deadline):
+                await line.connect()
+                await self._attach(line)
+        except TimeoutError:
+            failure: BackendError = StoreUnavailableError(f"{line.where}: no answer in time")
+        except BackendError as error:
+            failure = error
+        except BaseException:
+            line.drop(StoreUnavailableError(f"{line.where}: the caller gave up"))
+            raise
+        else:
+            if line.broken is None:
+                self._line, self.version = line, line.version
+                return None
+            failure = line.broken
+        self._turn += 1
+        line.drop(failure)
+        return failure
+
+    async def _attach(self, line: Line) -> None:
+        """
+        Read on where the last line ended, or begin some time before now.
+        """
+        self._reading, self._start = line, None
+        if self._last is not None:
+            away_ms = self._clock.suspend_ms() - self._last_ms
+            if away_ms <= self._options.window_ms:
+                await line.follow(self._last + 1)
+                return
+            self._last = None
+        # Where the window begins is told by its first message, so there has to be one.
+        mark = self._mark()
+        line.append(mark, encode(mark, self._clock.wall_ms(), ()), lambda _: None)
+        window = f"{self._options.window_ms // 1_000}s"
+        ((first, _),) = await read_part(line, self._options.stream, window)
+        begin = max(0, first - _OVERLAP)
+        if begin > 0:
+            self._start = _Start(first)
+        await line.follow(begin)
+
+    def _read(self, line: Line, offset: int, message: Message | None) -> None:
+        """
+        Take the next message; nothing here waits.
+        """
+        if line is not self._reading:
+            return
+        start = self._start
+        if start is None:
+            self._take(offset, message)
+            return
+        start.messages.append((offset, message))
+        if offset >= start.end:
+            self._start = None
+            written = [each.written_ms for _, each in start.messages if each is not None]
+            # What was not read is older than all that was.
+            self._ledger.blind(
+                int(statistics.median_low(written)) if written else self._clock.wall_ms()
+            )
+            self._last = start.messages[0][0] - 1
+            for placed in start.messages:
+                self._take(*placed)
+
+    def _take(self, offset: int, message: Message | None) -> None:
+        if self._last is not None and offset <= self._last:
+            return
+        if offset > (-1 if self._last is None else self._last) + 1:
+            # The log was cut off before it: what stood there was not read.
+            self._ledger.blind(self._clock.wall_ms() if message is None else message.written_ms)
+        self._last, self._last_ms = offset, self._clock.suspend_ms()
+        if message is None:
+            return
+        answers = self._ledger.apply(message, self._last_ms)
+        waiting = self._waiting.get(message.mark)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(Read(offset=offset, answers=answers))
+
+    def _lost(self, line: Line, reason: BackendError) -> None:
+        if line is self._line:
+            self._line = None
+            self._turn += 1
+            self._last_ms = self._clock.suspend_ms()
+            if not line.read_count:
+                # It may have waited beyond the end of a log that was made anew.
+                self._last = None
+            self._fail(reason)
+        if line is self._reading:
+            self._reading = None
+
+    def _fail(self, reason: BackendError) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                # Each has one of its own: a traceback belongs to one task.
+                waiting.set_exception(type(reason)(str(reason)))
