@@ -85,7 +85,9 @@ class NatsServer(Server):
 
     def request(self, subject: str, body: object = None) -> Any:
         """
-        Send one request over a new connection and give its answer, which is JSON, blocking. None says that nobody listens.
+        Send one request over a new connection and give its answer, which is JSON, blocking.
+
+        None says that nobody listens.
         """
         return ask_nats(self.address, subject, body)
 

@@ -9,7 +9,7 @@ import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from anarchon_testbed.errors import ServerFailedError
 
@@ -65,8 +65,8 @@ def _session(
     address: NatsAddress, words: bytes, timeout_ms: int, *, until: bytes
 ) -> tuple[str, bytes]:
     plain = socket.create_connection((address.host, address.port), timeout_ms / 1000)
-    with plain, plain.makefile("rb", buffering=0) as greeting:
-        info = json.loads(_line(greeting).partition(b" ")[2])
+    with plain:
+        info = json.loads(_greeting(plain).partition(b" ")[2])
         if address.ca is None:
             return info["version"], _exchange(plain, address, words, until)
         context = ssl.create_default_context(cafile=str(address.ca))
@@ -76,12 +76,14 @@ def _session(
 
 def _exchange(connection: socket.socket, address: NatsAddress, words: bytes, until: bytes) -> bytes:
     login = {"user": address.user, "pass": address.password, "auth_token": address.token}
-    options = {name: value for name, value in login.items() if value is not None}
+    options: dict[str, object] = {name: word for name, word in login.items() if word is not None}
     options |= {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
     connection.sendall(b"CONNECT %s\r\n%s" % (json.dumps(options).encode(), words))
     with connection.makefile("rb") as file:
         while True:
-            line = _line(file)
+            line = file.readline().strip()
+            if not line:
+                raise ConnectionResetError("the server closed the connection")
             kind = line.split(b" ", 1)[0]
             if kind == b"-ERR":
                 raise ServerFailedError(line.partition(b" ")[2].decode())
@@ -92,8 +94,13 @@ def _exchange(connection: socket.socket, address: NatsAddress, words: bytes, unt
                 return b""
 
 
-def _line(file: BinaryIO) -> bytes:
-    line = file.readline()
-    if not line.endswith(b"\n"):
-        raise ConnectionResetError("the server closed the connection")
-    return line.strip()
+def _greeting(connection: socket.socket) -> bytes:
+    """
+    Read one line and no byte more: what comes after it may be secret.
+    """
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (byte := connection.recv(1)):
+            raise ConnectionResetError("the server closed the connection")
+        line += byte
+    return line

@@ -1,0 +1,121 @@
+"""
+The two messages of a run: its claim, and how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anarchon.backend import ClaimRequest, FinishRequest
+from anarchon.records import Reason, RunRecord, Status, datetime_of, storable_error
+from anarchon_nats.instants import instant_ms
+
+__all__ = [
+    "Claim",
+    "claim_of",
+    "claim_payload",
+    "end_payload",
+    "ended_record",
+    "open_record",
+    "token_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """
+    A claim as the stream keeps it; the server has dated it.
+    """
+
+    token: str
+    instance_id: str
+    claimed_ms: int
+
+
+def claim_payload(request: ClaimRequest) -> bytes:
+    """
+    Write a claim. What is not ASCII is escaped, so that any text passes.
+    """
+    return json.dumps({"token": request.token, "instance": request.instance_id}).encode()
+
+
+def claim_of(message: Mapping[str, Any]) -> Claim:
+    """
+    Read a claim.
+    """
+    told = _body(message)
+    return Claim(
+        token=told["token"],
+        instance_id=told["instance"],
+        claimed_ms=instant_ms(message["time"]),
+    )
+
+
+def end_payload(request: FinishRequest, claim: Claim) -> bytes:
+    """
+    Write how a run ended, with all that its record needs: the claim may be gone before it.
+    """
+    reason = Reason.STOPPED if request.status is Status.INTERRUPTED else request.reason
+    told = {
+        "token": claim.token,
+        "instance": claim.instance_id,
+        "claimed_ms": claim.claimed_ms,
+        "started_ago_ms": request.started_ago_ms,
+        "status": request.status.value,
+        "reason": None if reason is None else reason.value,
+        "error": None if request.error is None else storable_error(request.error),
+    }
+    return json.dumps(told).encode()
+
+
+def open_record(job: str, slot: int, claim: Claim) -> RunRecord:
+    """
+    Tell of a run that nobody has ended.
+    """
+    return RunRecord(
+        job=job,
+        slot=slot,
+        attempt=1,
+        instance_id=claim.instance_id,
+        status=Status.RUNNING,
+        claimed_at=datetime_of(claim.claimed_ms),
+    )
+
+
+def ended_record(job: str, slot: int, message: Mapping[str, Any]) -> RunRecord:
+    """
+    Tell of a run that has ended. It has not ended before its claim, also where the server's clock was set back.
+    """
+    told = _body(message)
+    claimed_ms = told["claimed_ms"]
+    finished_ms = max(claimed_ms, instant_ms(message["time"]))
+    ago_ms = told["started_ago_ms"]
+    started_ms = None if ago_ms is None else finished_ms - ago_ms
+    return RunRecord(
+        job=job,
+        slot=slot,
+        attempt=1,
+        instance_id=told["instance"],
+        status=Status(told["status"]),
+        reason=None if told["reason"] is None else Reason(told["reason"]),
+        claimed_at=datetime_of(claimed_ms),
+        started_at=None if started_ms is None else datetime_of(started_ms),
+        finished_at=datetime_of(finished_ms),
+        error=told["error"],
+    )
+
+
+def token_of(message: Mapping[str, Any]) -> str:
+    """
+    Read whose a message is.
+    """
+    token: str = _body(message)["token"]
+    return token
+
+
+def _body(message: Mapping[str, Any]) -> Any:
+    return json.loads(b64decode(message["data"]))
