@@ -201,6 +201,13 @@ def _server_frozen(name: str, ms: int, expect: Expectation) -> Scenario:
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
+        name="calm",
+        says="nothing is done, for longer than a lease: every run ends once, and nobody goes on with it",
+        loads=(Load(name="run", count=6, work_ms=(300,)),),
+        steps=(AwaitWork(runs=6), Pause(ms=_PAST_LEASE_MS)),
+        expect=Expectation(attempts_max=1, untold=("lost", "miss", "outage", "takeover")),
+    ),
+    Scenario(
         name="crash",
         says="taken over once, within the lease and two heartbeats; the history shows both attempts",
         needs=_LEASES,

@@ -29,8 +29,8 @@ class StoreKind:
     One backend: the server it needs, the query that makes a backend URL of the server's, and what it offers.
 
     ``offers`` has "leases", "network" (faults of the wire and of the server make sense), and the server's own name.
-    ``durable`` are the options under which its server keeps what it has acknowledged when it is killed. A ``sibling`` is
-    so like another one that the bounded set has only the first few scenarios on it.
+    ``durable`` are the options under which its server keeps what it has acknowledged when it is killed. A ``sibling``
+    is so like another one that the bounded set has only a few scenarios on it.
     """
 
     name: str

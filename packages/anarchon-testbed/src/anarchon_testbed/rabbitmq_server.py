@@ -26,6 +26,7 @@ _USER = "guest"
 _COOKIE = "anarchon"
 _READY_MS_MAX = 90_000
 _CALL_SECONDS_MAX = 30
+_STARTED = "Server startup complete"
 
 # No busy waiting: the machine is shared with the tests. What is not a test's business stays off.
 _RUNTIME = (
@@ -69,6 +70,7 @@ class RabbitMQServer(Server):
         self._given_mapper_port = mapper_port
         self._mapper_port = 0
         self._meeting_port = 0
+        self._said = 0
         self.certificates: Certificates | None = None
 
     def evaluate(self, expression: str) -> str:
@@ -154,6 +156,7 @@ class RabbitMQServer(Server):
 
     def _command(self) -> list[str]:
         assert self._program is not None
+        self._said = len(self.log)
         words = ["-noinput", "-s", "rabbit", "boot", "-boot", "start_sasl", "-setcookie", _COOKIE]
         return [*self._program.command, *words, *_RUNTIME]
 
@@ -165,12 +168,11 @@ class RabbitMQServer(Server):
         return ContainerPlan(port=5672, command=(), environment=login)
 
     def _probe(self) -> str:
-        if self._tls:
-            # The greeting would need a handshake first. The log says the same.
-            if "Server startup complete" not in self.log.rpartition("Starting RabbitMQ")[2]:
-                raise ServerFailedError("the broker still starts")
-            return ""
-        return ask_greeting(self.host, self.port)
+        # It listens before it can do all that it is asked.
+        if self._program is not None and _STARTED not in self.log[self._said :]:
+            raise ServerFailedError("the broker still starts")
+        # With TLS the greeting would need a handshake first.
+        return "" if self._tls else ask_greeting(self.host, self.port)
 
     def _own_url(self) -> str:
         user = _USER if self._program is not None else "anarchon"
