@@ -7,14 +7,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-from anarchon import Backend, ClaimRequest, FinishRequest, MemoryBackend, Reason, Status
+from anarchon import Backend, ClaimRequest, FinishRequest, MemoryBackend, Reason, RunRecord, Status
 from anarchon_cli.app import StatusName
-from anarchon_cli.history import read_history
+from anarchon_cli.history import endless, json_of, read_history, row_of
 from anarchon_sqlite import SqliteBackend
 
 Anarchon = Callable[..., Result]
@@ -144,11 +145,47 @@ def test_the_store_may_stand_in_the_environment(
     assert (0, 2) == (result.exit_code, len(result.stdout.splitlines()))
 
 
+def test_a_mistyped_path_makes_no_file(anarchon: Anarchon, folder: Path) -> None:
+    """
+    Who reads the history of a file that is not there hears so, and leaves none behind.
+    """
+    result = anarchon("history", "--backend", "sqlite:///mistyped.db")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "mistyped.db does not exist" in result.stderr
+    assert [] == list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("leases", "status", "age", "doubted"),
+    [
+        (False, Status.RUNNING, timedelta(hours=2), True),
+        (False, Status.RUNNING, timedelta(minutes=59), False),
+        (True, Status.RUNNING, timedelta(hours=2), False),
+        (False, Status.SUCCESS, timedelta(hours=2), False),
+    ],
+)
+def test_an_end_that_nobody_would_have_heard_of_is_doubted(
+    *, leases: bool, status: Status, age: timedelta, doubted: bool
+) -> None:
+    """
+    Without leases nobody notices that a runner died: after an hour its record is not taken at its word.
+    """
+    now = datetime(2027, 1, 1, tzinfo=UTC)
+    record = RunRecord(
+        job="j", slot=0, attempt=1, instance_id="i", status=status, claimed_at=now - age
+    )
+
+    assert doubted is endless(record, leases=leases, now=now)
+    assert (" (no end recorded)" in row_of(record, no_end=doubted)[4]) is doubted
+    assert doubted is json_of(record, no_end=doubted)["no_end"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         ((), 2, "history needs a store: --backend URL"),
-        (("--backend", "nosuch://x"), 1, "installed schemes: memory, memory-claim"),
+        (("--backend", "nosuch://x"), 1, "memory, memory-claim"),
         (("--backend", "sqlite:///missing/folder/jobs.db"), 1, "missing/folder"),
         (("--backend", "sqlite:///jobs.db?colour=red"), 1, "unknown parameter 'colour'"),
     ],

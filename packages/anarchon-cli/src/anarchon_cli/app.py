@@ -33,6 +33,12 @@ _Target = Annotated[
 _Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show the whole traceback of an error.")
 ]
+_Backend = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", envvar="ANARCHON_BACKEND", help="The store, e.g. sqlite:///jobs.db."
+    ),
+]
 _Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object a line instead of a table.")
 ]
@@ -81,7 +87,7 @@ def _anarchon(
     ] = False,
 ) -> None:
     """
-    A leaderless scheduler: run it, see its next slots, read its history.
+    A leaderless scheduler: run it, see its next slots, read its history, look after its store.
     """
 
 
@@ -168,12 +174,7 @@ def _next(
 def _history(
     job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job.")] = None,
     *,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", envvar="ANARCHON_BACKEND", help="The store, e.g. sqlite:///jobs.db."
-        ),
-    ] = None,
+    backend: _Backend = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many records at most.")] = 20,
     status: Annotated[
         StatusName | None, typer.Option(help="Only attempts that stand or ended so.")
@@ -193,6 +194,61 @@ def _history(
 
         wanted = None if status is None else Status(status.value)
         show_history(backend, job, limit=limit, status=wanted, as_json=as_json)
+
+
+@app.command("doctor")
+def _doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:SCHEDULER", help="Compare the jobs of this scheduler with the store's."
+        ),
+    ] = None,
+    *,
+    backend: _Backend = None,
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long the store may take for an answer.")
+    ] = "10s",
+    strict: Annotated[bool, typer.Option("--strict", help="Fail for a warning too.")] = False,
+    as_json: _Json = False,
+    traceback: _Traceback = False,
+) -> None:
+    """
+    Look at a store: its settings, its clock, its jobs. Fails when there is a problem.
+    """
+    with in_one_line(show_traceback=traceback):
+        from anarchon_cli.doctor import show_findings  # noqa: PLC0415 - see the module's docstring
+
+        fine = show_findings(target, url=backend, timeout=timeout, strict=strict, as_json=as_json)
+        if not fine:
+            raise typer.Exit(1)
+
+
+@app.command("migrate")
+def _migrate(
+    *,
+    backend: _Backend = None,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL for somebody who may create tables.")
+    ] = False,
+    grant_to: Annotated[
+        str | None,
+        typer.Option(metavar="ROLE", help="With --sql: the role that gets a backend's rights."),
+    ] = None,
+    traceback: _Traceback = False,
+) -> None:
+    """
+    Make or upgrade what a backend keeps in its store. A scheduler does that too when it starts.
+    """
+    with in_one_line(show_traceback=traceback):
+        if backend is None:
+            msg = "migrate needs a store: --backend URL, for example --backend sqlite:///jobs.db."
+            raise UsageError(msg)
+        from anarchon_cli.migrating import (  # noqa: PLC0415 - see the module's docstring
+            migrate_store,
+        )
+
+        migrate_store(backend, sql=sql, grant_to=grant_to)
 
 
 @app.command("backends")

@@ -7,18 +7,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from anarchon.backend import Backend
-from anarchon.records import RunRecord, Status
+from anarchon.clock import SystemClock
+from anarchon.records import RunRecord, Status, datetime_of
 from anarchon.registry import backend_from_url
+from anarchon_cli.reading import opened_to_read
 from anarchon_cli.screen import print_json_lines, print_table, utc_time
 
-__all__ = ["json_of", "read_history", "row_of", "show_history"]
+__all__ = ["endless", "json_of", "read_history", "row_of", "show_history"]
 
 _TIMEOUT_MS = 10_000
 _RECORDS_MAX = 100_000
 _ERROR_COLUMNS = 160
+_ENDLESS_AFTER = timedelta(hours=1)
 _COLUMNS = (
     "job",
     "slot (UTC)",
@@ -43,11 +46,13 @@ def show_history(
         AnarchonError: The URL names no store, or the store does not answer.
     """
     backend = backend_from_url(url)
-    records = asyncio.run(_read(backend, job, limit=limit, status=status))
+    records, now = asyncio.run(_read(backend, job, limit=limit, status=status))
+    leases = backend.capabilities.leases
+    told = [(record, endless(record, leases=leases, now=now)) for record in records]
     if as_json:
-        print_json_lines(json_of(record) for record in records)
+        print_json_lines(json_of(record, no_end=no_end) for record, no_end in told)
     elif records:
-        print_table(_COLUMNS, (row_of(record) for record in records))
+        print_table(_COLUMNS, (row_of(record, no_end=no_end) for record, no_end in told))
     else:
         wanted = " ".join(
             [
@@ -77,11 +82,24 @@ async def read_history(
         wanted = min(4 * wanted, _RECORDS_MAX)
 
 
-def row_of(record: RunRecord) -> tuple[str, ...]:
+def endless(record: RunRecord, *, leases: bool, now: datetime) -> bool:
+    """
+    Say whether a running attempt may have ended unheard.
+
+    Where there are no leases, nobody notices that a runner has died: its record says
+    "running" for ever. It is doubted after an hour; a job may well run that long.
+    """
+    return (
+        not leases and record.status is Status.RUNNING and now - record.claimed_at > _ENDLESS_AFTER
+    )
+
+
+def row_of(record: RunRecord, *, no_end: bool = False) -> tuple[str, ...]:
     """
     Write a record as a row of the table. A time on the slot's own day goes without its date.
     """
     reason = f" ({record.reason.replace('_', ' ')})" if record.reason else ""
+    reason = " (no end recorded)" if no_end else reason
     error = (record.error or "").strip().partition("\n")[0]
     return (
         record.job,
@@ -97,9 +115,11 @@ def row_of(record: RunRecord) -> tuple[str, ...]:
     )
 
 
-def json_of(record: RunRecord) -> dict[str, object]:
+def json_of(record: RunRecord, *, no_end: bool = False) -> dict[str, object]:
     """
     Write a record as an object of JSON, complete, its times in ISO 8601 and UTC.
+
+    ``no_end`` says that the attempt may have ended unheard, as endless() tells.
     """
     return {
         "job": record.job,
@@ -112,17 +132,17 @@ def json_of(record: RunRecord) -> dict[str, object]:
         "started_at": _iso(record.started_at),
         "finished_at": _iso(record.finished_at),
         "error": record.error,
+        "no_end": no_end,
     }
 
 
 async def _read(
     backend: Backend, job: str | None, *, limit: int, status: Status | None
-) -> Sequence[RunRecord]:
-    try:
-        await backend.open(timeout_ms=_TIMEOUT_MS)
-        return await read_history(backend, job, limit=limit, status=status)
-    finally:
-        await backend.close()
+) -> tuple[Sequence[RunRecord], datetime]:
+    async with opened_to_read(backend, timeout_ms=_TIMEOUT_MS) as reader:
+        records = await read_history(reader, job, limit=limit, status=status)
+        now_ms = await reader.time(timeout_ms=_TIMEOUT_MS)
+        return records, datetime_of(SystemClock().wall_ms() if now_ms is None else now_ms)
 
 
 def _took(record: RunRecord) -> str:
