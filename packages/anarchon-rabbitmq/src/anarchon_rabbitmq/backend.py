@@ -34,7 +34,7 @@ from anarchon_rabbitmq.options import (
     Options,
     read_url,
 )
-from anarchon_rabbitmq.requests import NAME_BYTES_MAX, check_request
+from anarchon_rabbitmq.requests import NAME_BYTES_MAX, check_claim, check_finish
 
 __all__ = ["RabbitMQBackend"]
 
@@ -254,7 +254,7 @@ class RabbitMQBackend:
         Answer a claim without the broker; None where the log has to be asked.
         """
         try:
-            check_request(request)
+            check_claim(request, memory_ms=self._options.claim_memory_ms)
         except BackendError as error:
             return error
         answer = self._ledger.decide(request, self._clock.wall_ms())
@@ -349,7 +349,7 @@ def _deadline(timeout_ms: int) -> float:
 
 def _error_of(request: FinishRequest) -> BackendError | None:
     try:
-        check_request(request)
+        check_finish(request)
     except BackendError as error:
         return error
     return None

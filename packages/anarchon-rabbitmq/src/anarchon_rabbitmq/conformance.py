@@ -21,7 +21,7 @@ from anarchon_rabbitmq.proxy import cutting_proxy
 
 __all__ = ["opener_for", "rabbitmq_3_10", "rabbitmq_4", "server_url"]
 
-_OPEN_TIMEOUT_MS = 15_000
+_OPEN_TIMEOUT_MS = 30_000
 
 # The kit's slots lie in the last hours, and what is older than the memory is refused.
 _MEMORY_MS = 86_400_000

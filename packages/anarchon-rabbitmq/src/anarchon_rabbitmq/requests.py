@@ -8,7 +8,7 @@ from anarchon.backend import ClaimRequest, FinishRequest
 from anarchon.errors import RequestError
 from anarchon.protocol import check_finish_status
 
-__all__ = ["NAME_BYTES_MAX", "check_request"]
+__all__ = ["NAME_BYTES_MAX", "check_claim", "check_finish"]
 
 NAME_BYTES_MAX = 255
 """
@@ -19,29 +19,50 @@ _SLOT_MAX = 2**63 - 1
 _LABEL_BYTES_MAX = 65_536
 
 
-def check_request(request: ClaimRequest | FinishRequest) -> None:
+def check_claim(request: ClaimRequest, *, memory_ms: int) -> None:
     """
-    Refuse a request that cannot be kept.
+    Refuse a claim that cannot be kept, or for longer than claims are remembered.
 
     Raises:
         RequestError: It says what is wrong.
     """
-    why = (
+    why = _unfit(request) or _unfit_label(request.instance_id)
+    if why is None and (request.max_lateness_ms or 0) > memory_ms:
+        why = (
+            f"max_lateness is {request.max_lateness_ms} ms, and claims are remembered for {memory_ms} ms; give"
+            " the backend a longer claim_memory_ms"
+        )
+    _raise(request.job, why)
+
+
+def check_finish(request: FinishRequest) -> None:
+    """
+    Refuse the end of a run that cannot be kept.
+
+    Raises:
+        RequestError: It says what is wrong.
+    """
+    why = _unfit(request)
+    if why is None and request.started_ago_ms is not None:
+        # An instant that no datetime can hold would spoil every later reading of the history.
+        why = _unfit_integer("started_ago_ms", request.started_ago_ms, 0, 10**12)
+    _raise(request.job, why)
+    check_finish_status(request, leases=False)
+
+
+def _raise(job: str, why: str | None) -> None:
+    if why is not None:
+        msg = f"job {job!r}: {why}"
+        raise RequestError(msg)
+
+
+def _unfit(request: ClaimRequest | FinishRequest) -> str | None:
+    return (
         _unfit_text("job", request.job, NAME_BYTES_MAX)
         or _unfit_text("token", request.token, _LABEL_BYTES_MAX)
         or _unfit_integer("slot", request.slot, -_SLOT_MAX, _SLOT_MAX)
         or _unfit_integer("attempt", request.attempt, 1, 10**9)
     )
-    if why is None and isinstance(request, ClaimRequest):
-        why = _unfit_label(request.instance_id)
-    if why is None and isinstance(request, FinishRequest) and request.started_ago_ms is not None:
-        # An instant that no datetime can hold would spoil every later reading of the history.
-        why = _unfit_integer("started_ago_ms", request.started_ago_ms, 0, 10**12)
-    if why is not None:
-        msg = f"job {request.job!r}: {why}"
-        raise RequestError(msg)
-    if isinstance(request, FinishRequest):
-        check_finish_status(request, leases=False)
 
 
 def _unfit_text(name: str, value: object, bytes_max: int) -> str | None:
