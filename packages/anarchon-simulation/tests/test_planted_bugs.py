@@ -17,9 +17,10 @@ import pytest
 
 from anarchon.backend import ClaimAnswer, Verdict
 from anarchon.errors import StoreUnavailableError
+from anarchon.memory import MemoryBackend
 from anarchon.memory.store import MemoryStore
 from anarchon.protocol import Now, claims, closing
-from anarchon.scheduler import executor, lease_runner, leases
+from anarchon.scheduler import executor, lease_runner, leases, registering
 from anarchon.scheduler.ending import Ending
 from anarchon.scheduler.grants import Grants
 from anarchon.scheduler.lease_runner import LeaseRunner
@@ -165,6 +166,26 @@ def backup_that_does_not_watch(patch: Patch) -> None:
     Who loses a claim forgets the run.
     """
     patch.setattr(LeaseRunner, "_watch", lambda *_, **__: None)
+
+
+def backup_that_trusts_hints(patch: Patch) -> None:
+    """
+    Who watches a run waits for word of it, where the store offers hints, and never looks by itself.
+    """
+    later = LeaseRunner._later
+
+    def wait_for_word(self: LeaseRunner, view: Any, watch: Any, pause_ms: int) -> None:
+        hints = self._backend.capabilities.hints
+        later(self, view, watch, 3_600_000 if hints else pause_ms)
+
+    patch.setattr(LeaseRunner, "_later", wait_for_word)
+
+
+def zone_rules_told_blindly(patch: Patch) -> None:
+    """
+    Digests of a zone's rules are taken to differ wherever there are some.
+    """
+    patch.setattr(registering, "differing_years", lambda *_: ["2026"])
 
 
 def miss_not_told(patch: Patch) -> None:
@@ -318,6 +339,18 @@ def overlap_not_looked_at(patch: Patch) -> None:
     patch.setattr(table, "decide_claim", blind)
 
 
+def history_oldest_first(patch: Patch) -> None:
+    """
+    The history begins with the oldest record.
+    """
+    history = MemoryBackend.history
+
+    async def backwards(self: MemoryBackend, *args: Any, **options: Any) -> Any:
+        return list(reversed(await history(self, *args, **options)))
+
+    patch.setattr(MemoryBackend, "history", backwards)
+
+
 BUGS = [
     lease_counted_from_the_reply,
     no_high_water_mark_in_catch_up,
@@ -329,6 +362,8 @@ BUGS = [
     token_reused,
     error_taken_for_a_win,
     backup_that_does_not_watch,
+    backup_that_trusts_hints,
+    zone_rules_told_blindly,
     miss_not_told,
     plain_function_begun_when_lost,
     renewals_end_with_stop,
@@ -340,6 +375,7 @@ BUGS = [
     finish_without_a_token,
     release_that_keeps_the_token,
     overlap_not_looked_at,
+    history_oldest_first,
 ]
 
 

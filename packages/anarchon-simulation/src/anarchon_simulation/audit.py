@@ -8,7 +8,7 @@ from what handlers did, and it compares them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +18,20 @@ from anarchon.backend import (
     ClaimRequest,
     CloseAnswer,
     FinishRequest,
+    RegisterAnswer,
+    RegisterRequest,
     ReleaseRequest,
     RenewAnswer,
     RenewRequest,
     Verdict,
 )
-from anarchon.protocol import JobState
+from anarchon.protocol import JobState, Live
+from anarchon.records import RunRecord, Status
 from anarchon_simulation.rows import row_of
 from anarchon_simulation.store import SimulatedStore
 from anarchon_simulation.trace import Trace
 
-__all__ = ["Audit", "BrokenRuleError", "JobBooks", "Missed", "Run"]
+__all__ = ["Audit", "BrokenRuleError", "JobBooks", "Missed", "Reign", "Run"]
 
 Run = tuple[int, int]
 """
@@ -54,6 +57,24 @@ class Missed:
 
 
 @dataclass(slots=True)
+class Reign:
+    """
+    How long the store knew a job by one schedule.
+
+    Args:
+        fingerprint: The schedule's.
+
+        since_ms: When it replaced another; None for the first one.
+
+        high: The newest slot by its end.
+    """
+
+    fingerprint: str | None
+    since_ms: int | None
+    high: int | None
+
+
+@dataclass(slots=True)
 class JobBooks:
     """
     What is known of a job.
@@ -71,6 +92,7 @@ class JobBooks:
     missed: list[Missed] = field(default_factory=list)
     begun: dict[Run, str] = field(default_factory=dict)
     newest_begun: Run = (-1, 0)
+    reigns: list[Reign] = field(default_factory=list)
 
 
 class Audit:
@@ -94,7 +116,9 @@ class Audit:
         self.claims: Counter[str] = Counter()
         self.broken: list[str] = []
         self.claim_checks: list[Callable[[ClaimRequest, str], None]] = []
+        self.zones_differ: set[tuple[str, str]] = set()
         self._owners: dict[str, tuple[str, int, int]] = {}
+        self._shown: dict[tuple[str, int, int], RunRecord] = {}
         self._newest_store_ms = store.time()
         store.observers.append(self)
 
@@ -128,7 +152,14 @@ class Audit:
         self._newest_store_ms = max(self._newest_store_ms, self._store.time())
         lease_now_ms = self._store.clock.suspend_ms()
         if self._store.leases:
-            self.rows[row_of(request, answer, before=before, lease_now_ms=lease_now_ms)] += 1
+            row = row_of(
+                request,
+                answer,
+                before=before,
+                now_ms=self._store.time(),
+                lease_now_ms=lease_now_ms,
+            )
+            self.rows[row] += 1
         books = self.books(request.job)
         if isinstance(request, ClaimRequest):
             self.claims[sender] += 1
@@ -136,6 +167,7 @@ class Audit:
                 look(request, sender)
         if isinstance(request, ClaimRequest) and isinstance(answer, ClaimAnswer):
             self._note_claim(request, answer, sender)
+            self._named(request, answer, None if after is None else after.live)
             self._claim(books, request, answer, lease_now_ms)
         elif isinstance(request, RenewRequest) and isinstance(answer, RenewAnswer):
             self._renewal(books, request, answer, lease_now_ms, changed=before != after)
@@ -144,8 +176,42 @@ class Audit:
         ):
             self._note_close(request, answer, sender)
             self._closing(books, request, answer, changed=before != after)
+        elif (
+            isinstance(request, RegisterRequest)
+            and isinstance(answer, RegisterAnswer)
+            and answer.zone_digests not in (None, request.zone_digests)
+        ):
+            self.zones_differ.add((sender, request.job))
         if after is not None:
             self._high(books, request.job, after.high)
+            self._reign(books, after)
+
+    def looked(self, job: str | None, limit: int, records: Sequence[RunRecord]) -> None:
+        """
+        Judge what the history shows: so many, newest first, and what has ended stays as it was.
+        """
+        asked = "all jobs" if job is None else job
+        keys = [(record.slot, record.attempt) for record in records]
+        if len(records) > limit:
+            self.breaks(f"the history of {asked} shows {len(records)} records of {limit}", job)
+        if job is not None and keys != sorted(set(keys), reverse=True):
+            self.breaks(f"the history of {job} is out of order: {keys}", job)
+        for record in records:
+            shown = self._shown.setdefault((record.job, record.slot, record.attempt), record)
+            if shown.status is Status.RUNNING:
+                self._shown[record.job, record.slot, record.attempt] = record
+            elif (shown.status, shown.reason) != (record.status, record.reason):
+                self.breaks(f"{shown} was shown, and then {record}", record.job)
+
+    def _named(self, request: ClaimRequest, answer: ClaimAnswer, live: Live | None) -> None:
+        """
+        Whoever loses a claim hears of the run that is live, whatever it lost by.
+        """
+        if answer.verdict is Verdict.WON or not self._store.leases:
+            return
+        named = None if answer.run is None else (answer.run.slot, answer.run.attempt)
+        if named != (None if live is None else (live.slot, live.attempt)):
+            self.breaks(f"{request.job}: {answer.verdict} names {named}, but live is {live}")
 
     def _claim(
         self, books: JobBooks, request: ClaimRequest, answer: ClaimAnswer, lease_now_ms: int
@@ -268,6 +334,16 @@ class Audit:
         if books.first_high is None:
             books.first_high = high
         books.high = high
+
+    def _reign(self, books: JobBooks, after: JobState) -> None:
+        known = books.reigns[-1] if books.reigns else None
+        if known is not None and (known.fingerprint, known.since_ms) == (
+            after.fingerprint,
+            after.since_ms,
+        ):
+            known.high = after.high
+        else:
+            books.reigns.append(Reign(after.fingerprint, after.since_ms, after.high))
 
     # Handlers.
 

@@ -20,6 +20,8 @@ from anarchon_simulation.faults import (
     Cut,
     Fault,
     Freeze,
+    Hints,
+    Look,
     Lossy,
     Outage,
     Slow,
@@ -44,6 +46,7 @@ __all__ = ["Build", "Cluster", "describe_event"]
 Build = Callable[["Process", SimulatedBackend], Scheduler]
 
 _EARLY_MS = 500
+_FALSE_HINTS_US = 100_000
 _EXIT_MS_MAX = 5_000
 _RENEWALS_LOOP = "anarchon-renewals"
 
@@ -193,9 +196,11 @@ class Cluster:
         """
         name = type(fault).__name__
         match fault:
-            case Outage() | Slow() | Lossy():
+            case Outage() | Slow() | Lossy() | Hints():
                 self._note("store", _words(fault))
                 self.network.suffer(fault)
+                if isinstance(fault, Hints) and fault.false:
+                    self._tell_falsely(self.kernel.now_us + fault.duration_ms * 1_000)
             case Cut():
                 self._note(fault.instance, _words(fault))
                 self.network.suffer(fault)
@@ -213,8 +218,19 @@ class Cluster:
                 self._hit(process, fault)
         self.fired[name] += 1
 
+    def _tell_falsely(self, until_us: int) -> None:
+        """
+        Tell everybody who listens that each job has changed, again and again until then.
+        """
+        listeners = len(self.store.memory.listeners)
+        self.fired["hint: false"] += listeners
+        for job in self.plan.jobs if listeners else ():
+            self.store.memory.tell(job.name)
+        if self.kernel.now_us < until_us:
+            self.kernel.after(_FALSE_HINTS_US, lambda: self._tell_falsely(until_us))
+
     def _hit(
-        self, process: Process, fault: Crash | Stop | Freeze | Suspend | Stall | StepClock
+        self, process: Process, fault: Crash | Stop | Freeze | Suspend | Stall | StepClock | Look
     ) -> None:
         instance = process.instance
         match fault:
@@ -238,6 +254,8 @@ class Cluster:
                     if loop.lane.name.endswith(f"/{wanted}"):
                         loop.lane.hold()
                         self._later(fault.duration_ms, process, loop.lane.release)
+            case Look():
+                process.look(fault.job, cancelled_ms=fault.cancelled_ms, fired=self.fired)
             case StepClock():
                 process.stepped = True
                 instance.clock.step(fault.by_ms)

@@ -4,6 +4,7 @@ Draw a plan from a seed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Literal
 
@@ -12,6 +13,8 @@ from anarchon_simulation.faults import (
     Cut,
     Fault,
     Freeze,
+    Hints,
+    Look,
     Lossy,
     Outage,
     Slow,
@@ -48,6 +51,11 @@ def draw_plan(seed: int, *, order: Order = "fifo") -> Plan:
     )
     names = [instance.name for instance in instances]
     faults = [fault for _ in range(dice.randint(0, 10)) for fault in _draw_faults(dice, names)]
+    # Dice of their own: what is drawn with the others stays as it was, seed by seed.
+    more = Random(f"{seed}:more")  # noqa: S311 - a seed must give the same again
+    jobs = tuple(_draw_habits(more, job) for job in jobs)
+    faults += [_draw_nuisance(more, names) for _ in range(more.randint(0, 3))]
+    faults += _draw_deploy(more, names) if more.random() < 0.2 else []
     return Plan(
         seed=seed,
         order=order,
@@ -56,6 +64,43 @@ def draw_plan(seed: int, *, order: Order = "fifo") -> Plan:
         instances=instances,
         jobs=jobs,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+    )
+
+
+def _draw_habits(dice: Random, job: JobPlan) -> JobPlan:
+    return replace(job, zoned=dice.random() < 0.2, cancels=dice.choice((0, 0, 30)))
+
+
+def _draw_deploy(dice: Random, names: list[str]) -> list[Fault]:
+    """
+    Replace instances one by one by the next version of the jobs; sometimes one keeps the old one.
+    """
+    at_ms, pause_ms = dice.randint(5_000, _FAULTS_UNTIL_MS - 30_000), dice.randint(100, 5_000)
+    replaced = names[: dice.randint(1, len(names))]
+    return [
+        Stop(at_ms=at_ms + number * pause_ms, instance=name, restart_ms=500, version=1)
+        for number, name in enumerate(replaced)
+    ]
+
+
+def _draw_nuisance(dice: Random, names: list[str]) -> Fault:
+    """
+    Draw what must make no difference: hints that go wrong, and looks at the history.
+    """
+    at_ms = dice.randint(1_000, _FAULTS_UNTIL_MS - 1_000)
+    if dice.random() < 0.5:
+        return Look(
+            at_ms=at_ms,
+            instance=dice.choice(names),
+            job=dice.choice((None, "beat", "job0")),
+            cancelled_ms=dice.choice((None, None, dice.randint(0, 50))),
+        )
+    return Hints(
+        at_ms=at_ms,
+        duration_ms=min(dice.randint(1_000, 30_000), _FAULTS_UNTIL_MS - at_ms),
+        lost=dice.choice((0, 50, 100)),
+        delay_ms=dice.choice((0, 300, 3_000)),
+        false=dice.random() < 0.5,
     )
 
 

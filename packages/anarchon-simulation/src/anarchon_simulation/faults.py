@@ -15,6 +15,8 @@ __all__ = [
     "Cut",
     "Fault",
     "Freeze",
+    "Hints",
+    "Look",
     "Lossy",
     "Outage",
     "Slow",
@@ -172,6 +174,43 @@ class Stray:
     job: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """
+    Let hints go wrong while all else goes well.
+
+    Args:
+        lost: How many of them never arrive, by percent.
+
+        delay_ms: By how much the others come late, at the most.
+
+        false: Everybody who listens is told at once that something has changed, though nothing has.
+    """
+
+    at_ms: int
+    duration_ms: int
+    lost: int = 0
+    delay_ms: int = 0
+    false: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """
+    Let an instance ask for the history, as an operator's page does.
+
+    Args:
+        job: Of one job, or of all (None).
+
+        cancelled_ms: The task that asks is cancelled after so long; None: never.
+    """
+
+    at_ms: int
+    instance: str
+    job: str | None = None
+    cancelled_ms: int | None = None
+
+
 Fault: TypeAlias = (
     Crash
     | Stop
@@ -184,5 +223,7 @@ Fault: TypeAlias = (
     | Cut
     | Slow
     | Lossy
+    | Hints
+    | Look
     | Stray
 )

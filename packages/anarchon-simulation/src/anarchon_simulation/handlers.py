@@ -15,6 +15,7 @@ from anarchon_simulation.backend import SimulatedBackend
 from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.plan import JobPlan, Plan
 from anarchon_simulation.process import Process
+from anarchon_simulation.zoned import ZonedEvery
 
 __all__ = ["Bodies", "PlannedFailureError"]
 
@@ -81,9 +82,12 @@ class Bodies:
         def handle_in_thread(ctx: RunContext) -> None:
             self._toil(process, job, ctx)
 
-        scheduler.every(
-            job.name, every_ms / 1_000, handle_in_thread if job.plain else handle, **options
-        )
+        handler = handle_in_thread if job.plain else handle
+        if job.zoned:
+            schedule = ZonedEvery(every_ms, edition=process.version)
+            scheduler.job(job.name, schedule, handler, **options)
+        else:
+            scheduler.every(job.name, every_ms / 1_000, handler, **options)
 
     async def _work(self, process: Process, job: JobPlan, ctx: RunContext) -> None:
         """
@@ -93,10 +97,13 @@ class Bodies:
         pause_s = self._duration_s(job, dice) / job.steps
         fate = dice.random() * 100
         blocks = dice.random() * 100 < job.blocks and not self._calm()
+        cancels = job.cancels > 0 and dice.random() * 100 < job.cancels
         key = (job.name, *ctx.fence)
         self._open[key] = process
         try:
             for number in range(job.steps):
+                if cancels and pause_s > 0:
+                    await self._cut_short(process, job, ctx, pause_s / 2)
                 await asyncio.sleep(pause_s)
                 self._step(process, job, ctx)
                 if blocks and number == 0:
@@ -114,6 +121,19 @@ class Bodies:
             raise
         finally:
             self._open.pop(key, None)
+
+    async def _cut_short(
+        self, process: Process, job: JobPlan, ctx: RunContext, after_s: float
+    ) -> None:
+        """
+        Wait for what never comes, for so long: the handler's own cancellation, which it catches.
+        """
+        try:
+            async with asyncio.timeout(after_s):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            self._fired("handler: cut a step short")
+            self._step(process, job, ctx)
 
     def _calm(self) -> bool:
         """

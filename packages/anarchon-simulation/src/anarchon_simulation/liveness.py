@@ -7,12 +7,12 @@ somebody told. Every scheduler still claims. stop() has returned in its bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from anarchon.events import ClaimEvent, MissEvent, SkipEvent
 from anarchon.records import Reason, RunRecord, Status, datetime_of
 from anarchon.slots import Every
-from anarchon_simulation.audit import JobBooks
+from anarchon_simulation.audit import JobBooks, Reign
 from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.plan import JobPlan
 from anarchon_simulation.process import Process, State
@@ -103,7 +103,8 @@ def unaccounted(
                 overdue_ms=cluster.store.clock.suspend_ms() - books.lease_until_ms - grace_ms,
             )
         else:
-            yield from _claims_only(job, records, calm_since_ms, store_ms - grace_ms)
+            versions = {process.version for process in cluster.processes if process.alive}
+            yield from _claims_only(job, records, calm_since_ms, store_ms - grace_ms, versions)
     for process in cluster.processes:
         if process.alive and process.state is not State.RUNNING:
             yield f"{process.name} is {process.state.value}, and not running"
@@ -139,8 +140,8 @@ def _records(cluster: Cluster, job: str) -> dict[int, list[RunRecord]]:
     return found
 
 
-def _grid(job: JobPlan, after_ms: int, until_ms: int) -> list[int]:
-    schedule = Every(job.every_ms / 1_000)
+def _grid(every_ms: int, after_ms: int, until_ms: int) -> list[int]:
+    schedule = Every(every_ms / 1_000)
     slots: list[int] = []
     slot = schedule.next_slot(after_ms)
     while slot is not None and slot <= until_ms:
@@ -162,13 +163,50 @@ def _slots(
     """
     Each slot since the job was first registered is in the history, or was told as missed.
     """
-    if job.changed_every_ms is not None:
-        return  # Two versions claim two grids; which one counts when is judged by tests of their own.
     first_ms = books.first_high
     if first_ms is None:
         yield f"{job.name} was never registered"
         return
-    for slot in _grid(job, first_ms, until_ms):
+    for number, reign in enumerate(books.reigns):
+        from_ms = max(first_ms, reign.since_ms or 0)
+        last = number + 1 == len(books.reigns)
+        # A schedule that was replaced owes what its own newest slot has passed over, and nothing after that.
+        to_ms = until_ms if last else min(until_ms, reign.high or 0)
+        yield from _reign_slots(
+            cluster,
+            heard,
+            job,
+            books,
+            records,
+            slots=_grid(_every_ms(job, reign), from_ms, to_ms),
+            calm_since_ms=calm_since_ms,
+        )
+
+
+def _every_ms(job: JobPlan, reign: Reign) -> int:
+    """
+    Say by which of the job's two schedules it was known.
+    """
+    changed_ms = job.changed_every_ms
+    if changed_ms is not None and Every(changed_ms / 1_000).fingerprint == reign.fingerprint:
+        return changed_ms
+    return job.every_ms
+
+
+def _reign_slots(
+    cluster: Cluster,
+    heard: Heard,
+    job: JobPlan,
+    books: JobBooks,
+    records: dict[int, list[RunRecord]],
+    *,
+    slots: Sequence[int],
+    calm_since_ms: int,
+) -> Iterator[str]:
+    """
+    Each of these slots is in the history, or there is a reason why it is not.
+    """
+    for slot in slots:
         if slot in records:
             continue
         if job.max_lateness_ms is not None and (job.name, slot) in heard.too_late:
@@ -276,12 +314,18 @@ def _claims_only(
     records: dict[int, list[RunRecord]],
     calm_since_ms: int,
     until_ms: int,
+    versions: set[int],
 ) -> Iterator[str]:
     """
-    Without leases nothing is caught up; but in calm times no slot is lost.
+    Without leases nothing is caught up; but in calm times no slot of any version that runs is lost.
     """
-    for slot in _grid(job, calm_since_ms, until_ms):
-        if slot not in records and job.changed_every_ms is None:
+    every_ms = {
+        job.changed_every_ms or job.every_ms if version else job.every_ms for version in versions
+    }
+    for slot in sorted(
+        {slot for each in every_ms for slot in _grid(each, calm_since_ms, until_ms)}
+    ):
+        if slot not in records:
             yield f"{job.name} {slot} was lost although nothing went wrong"
     for slot, attempts in records.items():
         if len(attempts) > 1:

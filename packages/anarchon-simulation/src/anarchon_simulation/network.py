@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Protocol
 
 from anarchon.errors import StoreUnavailableError
-from anarchon_simulation.faults import Cut, Lossy, Outage, Slow
+from anarchon_simulation.faults import Cut, Hints, Lossy, Outage, Slow
 from anarchon_simulation.kernel import Kernel
 
 __all__ = ["Line", "Network", "Port"]
@@ -71,10 +71,11 @@ class Network:
         self._cuts: list[Cut] = []
         self._slow: list[Slow] = []
         self._lossy: list[Lossy] = []
+        self._hints: list[Hints] = []
 
     # What goes wrong, and for how long.
 
-    def suffer(self, fault: Outage | Cut | Slow | Lossy) -> None:
+    def suffer(self, fault: Outage | Cut | Slow | Lossy | Hints) -> None:
         """
         Let something go wrong from now on, until its time is over.
         """
@@ -83,6 +84,7 @@ class Network:
             Cut: self._cuts,
             Slow: self._slow,
             Lossy: self._lossy,
+            Hints: self._hints,
         }[type(fault)]
         active.append(fault)
         self._kernel.at(
@@ -104,8 +106,19 @@ class Network:
         """
         Carry a hint, if nothing is wrong with the line.
         """
-        if not self._loses(line, "replies"):
-            self._kernel.after(self._delay_us(line), deliver)
+        if (
+            self._outages
+            or self._loses(line, "replies")
+            or self._falls(sum(hints.lost for hints in self._hints))
+        ):
+            self._fired["hint: lost"] += 1
+            return
+        late_us = sum(hints.delay_ms for hints in self._hints) * 1_000
+        if late_us:
+            self._fired["hint: delayed"] += 1
+            late_us = int(self._random.random() * late_us)
+        self._fired["hint: told"] += 1
+        self._kernel.after(self._delay_us(line) + late_us, deliver)
 
     def _carry_request(
         self, line: Line, serve: Callable[[], Any], reply: Callable[[Any], None]

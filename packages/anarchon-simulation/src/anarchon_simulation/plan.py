@@ -33,6 +33,10 @@ class JobPlan:
         steps: In how many steps an async handler works.
 
         stubborn: It goes on for a while when it is cancelled.
+
+        cancels: It bounds a step of its own, which is cancelled, and goes on.
+
+        zoned: Its slots have the rules of a time zone, which version 1 of the jobs has in another edition.
     """
 
     name: str
@@ -52,6 +56,8 @@ class JobPlan:
     blocks: int = 0
     stubborn: int = 0
     hands_over: int = 0
+    cancels: int = 0
+    zoned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,12 @@ A process of the service: a scheduler in an instance, from its start to its end.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from anarchon.errors import BackendError
+from anarchon.errors import BackendError, SchedulerStateError
 from anarchon.events import EVENT_TYPES, Event
 from anarchon.scheduler import Scheduler
 from anarchon_simulation.instance import Instance
@@ -17,6 +18,7 @@ from anarchon_simulation.instance import Instance
 __all__ = ["Process", "State"]
 
 _RESTART_S = 1.0
+_LIMIT = 5
 
 
 class State(Enum):
@@ -62,6 +64,8 @@ class Process:
         self.stepped = False
         self._stop: asyncio.Event | None = None
         self._stop_asked = False
+        self._scheduler: Scheduler | None = None
+        self._looks: set[asyncio.Task[None]] = set()
         self._build = build
         self._listen = listen
 
@@ -86,6 +90,29 @@ class Process:
         if self._stop is not None and not self.instance.crashed:
             self.instance.loop("handlers").call_soon_threadsafe(self._stop.set)
 
+    def look(self, job: str | None, *, cancelled_ms: int | None, fired: Counter[str]) -> None:
+        """
+        Ask for the history on the handlers' loop.
+
+        Args:
+            job: Of which job; None: of all.
+
+            cancelled_ms: When the task that asks is cancelled; None: never.
+
+            fired: Counts what came of it.
+        """
+        scheduler = self._scheduler
+        if scheduler is None or self.state is not State.RUNNING:
+            return
+        loop = self.instance.loop("handlers")
+
+        def begin() -> None:
+            look = loop.create_task(_look(scheduler, job, cancelled_ms, fired))
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+
+        loop.call_soon_threadsafe(begin)
+
     def crash(self) -> None:
         """
         Cut its power.
@@ -107,6 +134,7 @@ class Process:
             stop.set()
         scheduler = await self._start(stop)
         if scheduler is not None:
+            self._scheduler = scheduler
             self.state = State.RUNNING
             await stop.wait()
             self.state = State.STOPPING
@@ -142,3 +170,25 @@ class Process:
 
     def _tell(self, event: Any) -> None:
         self._listen(self, event)
+
+
+async def _look(
+    scheduler: Scheduler, job: str | None, cancelled_ms: int | None, fired: Counter[str]
+) -> None:
+    """
+    Ask once, and count what came of it: that the answer is right is judged in the store.
+    """
+    asking = asyncio.ensure_future(scheduler.history(job, limit=_LIMIT))
+    timeout_s = None if cancelled_ms is None else cancelled_ms / 1_000
+    await asyncio.wait({asking}, timeout=timeout_s)
+    if not asking.done():
+        asking.cancel()
+        await asyncio.wait({asking})
+    try:
+        asking.result()
+    except asyncio.CancelledError:
+        fired["history: cancelled"] += 1
+    except (BackendError, SchedulerStateError):
+        fired["history: unanswered"] += 1
+    else:
+        fired["history: answered"] += 1

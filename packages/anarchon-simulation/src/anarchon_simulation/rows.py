@@ -34,18 +34,25 @@ ROWS = frozenset(
         "claim: won, over an older run whose lease ran out",
         "claim: won, over an older run that was released",
         "claim: late, given up by its sender",
+        "claim: late, given up by its sender, and names the run that is live",
         "claim: late, superseded",
+        "claim: late, superseded, and names the run that is live",
         "claim: late, too old",
+        "claim: late, too old, and names the run that is live",
         "claim: done, ended",
+        "claim: done, ended, and names the run that is live",
         "claim: done, given up after crashes",
         "claim: done, given up without takeover",
         "claim: running, lease holds",
         "claim: running, another attempt",
         "claim: overlap, recorded",
         "claim: overlap, repeated",
+        "claim: overlap, repeated after its deadline",
         "claim: overlap, waiting",
         "claim: none",
+        "claim: none, and names the run that is live",
         "claim: early",
+        "claim: early, and names the run that is live",
         "renew: held",
         "renew: held, after the lease had run out",
         "renew: refused",
@@ -58,6 +65,7 @@ ROWS = frozenset(
         "register: new",
         "register: known",
         "register: another schedule",
+        "register: other rules of the zone",
     }
 )
 """
@@ -65,8 +73,17 @@ The rows that a sweep must have met.
 """
 
 
+_REPEATED = "claim: overlap, repeated"
+_NAMES = ", and names the run that is live"
+
+
 def row_of(
-    request: _Request, answer: _Answer, *, before: JobState | None, lease_now_ms: int
+    request: _Request,
+    answer: _Answer,
+    *,
+    before: JobState | None,
+    now_ms: int,
+    lease_now_ms: int,
 ) -> str:
     """
     Name the row that answered *request*.
@@ -78,13 +95,18 @@ def row_of(
 
         before: The job's state before.
 
+        now_ms: The store's wall clock.
+
         lease_now_ms: The store's clock that judges leases.
     """
     live = None if before is None else before.live
     if isinstance(answer, BackendError):
         return f"error: {type(answer).__name__}"
     if isinstance(request, ClaimRequest) and isinstance(answer, ClaimAnswer):
-        return _claim_row(request, answer, before, lease_now_ms)
+        row = _claim_row(request, answer, before, lease_now_ms)
+        if row == _REPEATED and request.not_after_ms is not None and now_ms > request.not_after_ms:
+            return f"{row} after its deadline"
+        return row if f"{row}{_NAMES}" not in ROWS or answer.run is None else f"{row}{_NAMES}"
     if isinstance(request, RenewRequest) and isinstance(answer, RenewAnswer):
         if not answer.held:
             return "renew: refused"
@@ -101,7 +123,10 @@ def row_of(
         if answer.new:
             return "register: new"
         changed = answer.fingerprint not in (None, request.fingerprint)
-        return "register: another schedule" if changed else "register: known"
+        if changed:
+            return "register: another schedule"
+        differs = answer.zone_digests not in (None, request.zone_digests)
+        return "register: other rules of the zone" if differs else "register: known"
     return f"unknown: {request!r}"
 
 
@@ -136,7 +161,7 @@ def _claim_row(
             return "claim: overlap, waiting"
         case Verdict.OVERLAP:
             repeated = before is not None and before.high == request.slot
-            return "claim: overlap, repeated" if repeated else "claim: overlap, recorded"
+            return _REPEATED if repeated else "claim: overlap, recorded"
         case _:
             return f"claim: {answer.verdict}"
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from anarchon.errors import InternalError
-from anarchon.events import ErrorEvent, Event
+from anarchon.events import ErrorEvent, Event, ScheduleEvent
 from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.handlers import Bodies
 from anarchon_simulation.kernel import DeadlockError
@@ -96,6 +96,10 @@ def run_plan(plan: Plan) -> Outcome:
 
     def hear(process: Process, event: Event) -> None:
         heard.event(process, event)
+        if isinstance(event, ScheduleEvent) and event.reason == "zone_rules":
+            cluster.fired["zone rules: told"] += 1
+            if (process.name, event.job) not in cluster.audit.zones_differ:
+                cluster.audit.breaks(f"{process.name} told other rules than it heard", event.job)
         if isinstance(event, ErrorEvent) and isinstance(event.error, InternalError):
             cluster.audit.breaks(f"{process.name} told a bug: {event.message}", event.job)
 

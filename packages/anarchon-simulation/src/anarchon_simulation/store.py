@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from anarchon.errors import BackendError
 from anarchon.memory import MemoryBackend, MemoryClaimBackend, MemoryStore
 from anarchon.protocol import JobState
+from anarchon.records import RunRecord
 from anarchon_simulation.clocks import MachineClock
 
 __all__ = ["Observer", "SimulatedStore", "complete"]
@@ -33,6 +34,11 @@ class Observer(Protocol):
     ) -> None:
         """
         Hear of one request that was answered, and what it did to the job's state.
+        """
+
+    def looked(self, job: str | None, limit: int, records: Sequence[RunRecord]) -> None:
+        """
+        Hear of a look at the history, and what was shown.
         """
 
 
@@ -86,11 +92,15 @@ class SimulatedStore:
         """
         return self.clock.wall_ms()
 
-    def history(self, job: str | None, limit: int) -> Sequence[Any]:
+    def history(self, job: str | None, limit: int) -> Sequence[RunRecord]:
         """
         Read the records, newest first.
         """
-        records: Sequence[Any] = complete(self._backend.history(job, limit=limit, timeout_ms=1))
+        records: Sequence[RunRecord] = complete(
+            self._backend.history(job, limit=limit, timeout_ms=1)
+        )
+        for observer in self.observers:
+            observer.looked(job, limit, records)
         return records
 
     def over(self, runs: Sequence[tuple[str, int, int]]) -> set[str]:

@@ -13,6 +13,8 @@ from anarchon_simulation.faults import (
     Cut,
     Fault,
     Freeze,
+    Hints,
+    Look,
     Lossy,
     Outage,
     Slow,
@@ -79,6 +81,17 @@ def faults() -> st.SearchStrategy[Fault]:
             replies_lost=percent,
             doubled=percent,
         ),
+        st.builds(
+            Hints,
+            at_ms=at_ms,
+            duration_ms=duration_ms,
+            lost=st.integers(0, 100),
+            delay_ms=st.sampled_from((0, 900, 4_000)),
+            false=st.booleans(),
+        ),
+        st.builds(
+            Look, at_ms=at_ms, instance=instance, cancelled_ms=st.none() | st.integers(0, 50)
+        ),
     )
 
 
@@ -98,6 +111,7 @@ def jobs(draw: st.DrawFn, name: str) -> JobPlan:
         work_ms=draw(st.sampled_from(((0, 500), (500, 3_000), (2_000, 15_000)))),
         steps=draw(st.sampled_from((3, 1, 10))),
         hands_over=draw(st.sampled_from((0, 10))),
+        cancels=draw(st.sampled_from((0, 30))),
     )
 
 
