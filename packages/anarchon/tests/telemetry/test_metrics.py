@@ -4,8 +4,10 @@ What schedulers tell is counted, each thing once, under the names that the docs 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -316,3 +318,41 @@ def test_core_needs_no_client() -> None:
     )
 
     assert (0, "") == (result.returncode, result.stderr)
+
+
+def test_files_of_several_processes_add_up(tmp_path: Path) -> None:
+    """
+    Behind one page for several processes the series are there, but for the one that only a scrape can ask.
+    """
+    code = """
+import sys
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from anarchon import Scheduler, Status
+from anarchon.events import FinishEvent, OutageEvent, SchedulerStartedEvent
+from anarchon.metrics import PrometheusMetrics
+
+scheduler = Scheduler("memory:")
+scheduler.every("job", "1h")(lambda: None)
+PrometheusMetrics(scheduler)
+scheduler._tell(SchedulerStartedEvent(instance="me", jobs=("job",), service="x"))
+for _ in range(2):
+    scheduler._tell(
+        FinishEvent(instance="me", job="job", slot=1, attempt=1, status=Status.SUCCESS, duration_ms=1)
+    )
+registry = CollectorRegistry()
+MultiProcessCollector(registry)
+sys.stdout.write(generate_latest(registry).decode())
+"""
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    lines = result.stdout.splitlines()
+
+    assert 'anarchon_runs_total{job="job",outcome="success",reason=""} 2.0' in lines, result.stderr
+    assert "anarchon_store_up 1.0" in lines
+    assert any(
+        line.startswith('anarchon_last_success_timestamp_seconds{job="job"}') for line in lines
+    )
+    assert "anarchon_next_slot" not in result.stdout
