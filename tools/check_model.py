@@ -84,7 +84,7 @@ def read_cases() -> list[Case]:
             mutant=case.get("mutant", ""),
         )
         for kind in ("sound", "broken", "limit")
-        for case in data[kind]
+        for case in data.get(kind, ())
     ]
 
 

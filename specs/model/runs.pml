@@ -178,7 +178,7 @@ inline decide_claim(tok, sl, at) {
 		range_from = previous_high
 	:: else
 	fi;
-#ifdef SKIP_BEFORE_EXPIRED
+#if !defined(EXPIRED_BEFORE_SKIP) && !defined(SKIP_ANSWERED_DONE) && !defined(NO_HIGH)
 	repeat_skip(tok, sl);
 #endif
 #ifndef GRANT_AFTER_NOT_AFTER
@@ -191,7 +191,7 @@ inline decide_claim(tok, sl, at) {
 	:: answer == 0 && same -> decide_same_run(tok, sl, at)
 	:: else
 	fi;
-#if !defined(SKIP_ANSWERED_DONE) && !defined(NO_HIGH)
+#ifdef EXPIRED_BEFORE_SKIP
 	repeat_skip(tok, sl);
 #endif
 #ifndef NO_HIGH
@@ -213,10 +213,10 @@ inline decide_claim(tok, sl, at) {
 	:: else
 	fi;
 	if
-#ifdef EVERY_ANSWER_NAMES_THE_RUN
-	:: live_slot != 0 && answer != WON ->
-#else
+#ifdef DONE_NAMES_NO_RUN
 	:: live_slot != 0 && (answer == RUNNING || answer == OVERLAP) ->
+#else
+	:: live_slot != 0 && answer != WON ->
 #endif
 		named_slot = live_slot;
 		named_att = live_att
@@ -226,7 +226,7 @@ inline decide_claim(tok, sl, at) {
 	fi
 }
 
-/* protocol.claims._repeated_skip */
+/* The newest slot was skipped with this very token: the same range as the first time. */
 inline repeat_skip(tok, sl) {
 	if
 	:: answer == 0 && sl == high && skip_slot == sl && skip_tok == tok ->
@@ -282,7 +282,7 @@ inline decide_same_run(tok, sl, at) {
 inline decide_new_slot(tok, sl, at) {
 	if
 	:: live_slot != 0 && !over ->
-		assert(rec[REC(sl, 1)] == R_NONE); /* P: a slot is skipped once. */
+		assert(rec[REC(sl, 1)] == R_NONE); /* P: a slot is skipped once, and not run after that. */
 		rec[REC(sl, 1)] = R_SKIPPED;
 		rec_tok[REC(sl, 1)] = tok;
 		skip_slot = sl;
@@ -304,6 +304,7 @@ inline decide_new_slot(tok, sl, at) {
 #else
 		nothing_live();
 #endif
+		assert(rec[REC(sl, 1)] != R_SKIPPED); /* P: a slot is skipped once, and not run after that. */
 		range_from = high;
 		previous_high = high;
 		high = sl;
@@ -411,7 +412,7 @@ inline pursue(n, sl) {
 	next_due[n] = sl + 1
 }
 
-/* lease_runner._watch */
+/* lease_runner._back_up */
 inline be_backup(n, sl, at) {
 	if
 	:: att[RUN(n, sl)] == at && stage[RUN(n, sl)] != NO_RUN ->
@@ -515,8 +516,9 @@ inline serve_claim(tok) {
 	high_before = high;
 	decide_claim(tok, asked, turn);
 	assert(high >= high_before); /* P: high only grows. */
-#ifdef SKIP_IS_NEVER_EXPIRED
-	assert(!(answer == EXPIRED && rec[REC(asked, 1)] == R_SKIPPED && rec_tok[REC(asked, 1)] == tok)); /* P: a skip is told to its asker. */
+#ifndef ACCOUNTS /* Else what follows from it is asserted: no slot vanishes. */
+	assert(recorded || asked != high || rec[REC(asked, 1)] != R_SKIPPED
+		|| rec_tok[REC(asked, 1)] != tok); /* P: a skip is told to its asker. */
 #endif
 	if
 	:: heard && AWAITS_CLAIM(who, asked, turn) -> hear_claim(who, tok, asked, turn)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
+from anarchon.backend import ClaimAnswer, ClaimRequest, RenewAnswer, RenewRequest, Verdict
 from anarchon.testing import ManualClock
 from anarchon_sqlite import SqliteBackend
 from anarchon_sqlite.clock import LeaseClock, host_clock
@@ -63,6 +63,65 @@ def test_another_boot_costs_one_lease(path: Path, opened: Opened, ask: Ask) -> N
                 (second.verdict, second.run.remaining_ms),
             ]
             assert Verdict.WON == third.verdict
+
+    asyncio.run(scenario())
+
+
+def test_two_machines_on_one_file_do_not_keep_a_dead_run(opened: Opened, ask: Ask) -> None:
+    """
+    Backups on both look by turns; each clock counts one lease, and whoever is over first takes the run.
+    """
+    clocks = [ManualClock(), ManualClock()]
+    clocks[1].advance(10_000_000)
+
+    async def scenario() -> None:
+        host, guest = (
+            LeaseClock(clock_id=f"machine {number}", read_ms=clock.suspend_ms)
+            for number, clock in enumerate(clocks)
+        )
+        async with opened(_clock=host) as runner, opened(_clock=guest) as backup:
+            slot = await runner.time(timeout_ms=TIMEOUT_MS)
+            assert slot is not None
+            await claimed(runner, ask("job", slot, lease_ms=1_000))
+            told = []
+            for turn in range(8):
+                looking = (backup, runner)[turn % 2]
+                answer = await claimed(looking, ask("job", slot, attempt=2))
+                told.append((answer.verdict, answer.run and answer.run.remaining_ms))
+                for clock in clocks:
+                    clock.advance(300)
+
+            running = [(Verdict.RUNNING, left_ms) for left_ms in (1_000, 700, 400, 100)]
+            assert [*running, (Verdict.WON, None)] == told[:5]
+
+    asyncio.run(scenario())
+
+
+def test_renewal_begins_the_count_of_every_machine_anew(opened: Opened, ask: Ask) -> None:
+    """
+    A runner that renews keeps its run, however often another machine looks.
+    """
+    clock, other = ManualClock(), ManualClock()
+
+    async def scenario() -> None:
+        host = LeaseClock(clock_id="host", read_ms=clock.suspend_ms)
+        guest = LeaseClock(clock_id="guest", read_ms=other.suspend_ms)
+        async with opened(_clock=host) as runner, opened(_clock=guest) as backup:
+            slot = await runner.time(timeout_ms=TIMEOUT_MS)
+            assert slot is not None
+            await claimed(runner, ask("job", slot, token="mine", lease_ms=1_000))
+            renewal = RenewRequest(job="job", slot=slot, attempt=1, token="mine", lease_ms=1_000)
+            for _ in range(5):
+                looks = [await claimed(backup, ask("job", slot, attempt=2)) for _ in range(2)]
+                clock.advance(900)
+                other.advance(900)
+                (answer,) = await runner.renew([renewal], timeout_ms=TIMEOUT_MS)
+
+                assert isinstance(answer, RenewAnswer)
+                assert answer.held
+                assert [(Verdict.RUNNING, 1_000)] * 2 == [
+                    (look.verdict, look.run and look.run.remaining_ms) for look in looks
+                ]
 
     asyncio.run(scenario())
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from anarchon.backend import PROTOCOL_VERSION, ClaimRequest
+from anarchon.backend import PROTOCOL_VERSION, ClaimAnswer, ClaimRequest, RunView
 from anarchon.errors import BackendError, ProtocolVersionError, ServerTooOldError, StoreRefusedError
-from anarchon_sqlite import SqliteBackend
+from anarchon_sqlite import SqliteBackend, schema
 from anarchon_sqlite.schema import SCHEMA_VERSION, SQLITE_MIN, check_sqlite_version
 from anarchon_sqlite.statements import READ_SIZES, Statements, statements_for
 
@@ -58,6 +58,36 @@ def test_a_new_file_gets_this_schema(path: Path) -> None:
         "protocol_version": str(PROTOCOL_VERSION),
     } == meta
     assert [("wal",)] == execute(path, "PRAGMA journal_mode")
+
+
+def test_a_file_of_the_first_schema_is_taken_over(
+    path: Path, opened: Opened, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The steps that a file lacks are taken when it is opened, and the run in it goes on.
+    """
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "SCHEMA_VERSION", 1)
+        patch.setattr(schema, "_STEPS", schema._STEPS[:1])
+        open_and_close(path)
+    columns = [str(row[1]) for row in execute(path, "PRAGMA table_info(anarchon_jobs)")]
+    texts = {"job": "'job'", "live_lease_clock": "'another'", "live_instance_id": "'host:1'"}
+    values = ", ".join(texts.get(name, "7") for name in columns)
+    execute(path, f"INSERT INTO anarchon_jobs VALUES ({values})")
+
+    async def scenario() -> ClaimAnswer | BackendError:
+        async with opened() as backend:
+            (answer,) = await backend.claim([ask("job", 7)], timeout_ms=TIMEOUT_MS)
+            return answer
+
+    answer = asyncio.run(scenario())
+
+    assert isinstance(answer, ClaimAnswer)
+    assert RunView(slot=7, attempt=7, remaining_ms=7, instance_id="host:1") == answer.run
+    assert "live_lease_elsewhere" not in columns
+    assert [(str(SCHEMA_VERSION),)] == execute(
+        path, "SELECT value FROM anarchon_meta WHERE key = 'schema_version'"
+    )
 
 
 def test_opening_again_changes_nothing(path: Path) -> None:

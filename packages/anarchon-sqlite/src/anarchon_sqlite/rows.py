@@ -4,6 +4,7 @@ Rows and what they mean: the state of a job, a record, a request that fits into 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -63,18 +64,19 @@ def state_of(row: Row) -> JobState:
             lease_ms=row[6],
             lease_until_ms=row[7],
             lease_clock=row[8],
-            crashes=row[9],
-            previous_high=row[10],
+            elsewhere=() if row[9] is None else tuple(json.loads(row[9]).items()),
+            crashes=row[10],
+            previous_high=row[11],
         )
-    if row[11] is not None:
-        skip = Skip(slot=row[11], token=row[12], previous_high=row[13])
+    if row[12] is not None:
+        skip = Skip(slot=row[12], token=row[13], previous_high=row[14])
     return JobState(
         high=row[1],
         live=live,
         skip=skip,
-        fingerprint=row[14],
-        zone_digests=row[15],
-        since_ms=row[16],
+        fingerprint=row[15],
+        zone_digests=row[16],
+        since_ms=row[17],
     )
 
 
@@ -87,7 +89,7 @@ def job_values(job: str, state: JobState, records: int) -> Row:
         job,
         state.high,
         *(
-            (None,) * 9
+            (None,) * 10
             if live is None
             else (
                 live.slot,
@@ -97,6 +99,7 @@ def job_values(job: str, state: JobState, records: int) -> Row:
                 live.lease_ms,
                 live.lease_until_ms,
                 live.lease_clock,
+                json.dumps(dict(live.elsewhere)) if live.elsewhere else None,
                 live.crashes,
                 live.previous_high,
             )

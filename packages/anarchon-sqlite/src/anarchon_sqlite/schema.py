@@ -25,7 +25,7 @@ __all__ = [
     "prepare_to_read",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """
 The schema that this code reads and writes.
 """
@@ -80,8 +80,11 @@ _FIRST = (
     "CREATE INDEX {prefix}_runs_by_slot ON {prefix}_runs (slot DESC, job, attempt DESC)",
 )
 
+# When the lease of the unfinished run ends by the clocks of other machines and boots: a JSON object, clock to ms.
+_LEASES_ELSEWHERE = ("ALTER TABLE {prefix}_jobs ADD COLUMN live_lease_elsewhere TEXT",)
+
 # Step n leads from schema n to schema n + 1. A step that a release has carried is never edited.
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _LEASES_ELSEWHERE)
 
 
 def check_sqlite_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:

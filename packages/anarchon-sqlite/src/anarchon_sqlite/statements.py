@@ -18,6 +18,7 @@ JOB_COLUMNS = (
     "live_lease_ms",
     "live_lease_until_ms",
     "live_lease_clock",
+    "live_lease_elsewhere",
     "live_crashes",
     "live_previous_high",
     "skip_slot",
@@ -62,7 +63,6 @@ class Statements:
     read_live: tuple[str, ...]
     read_all_jobs: str
     write_job: str
-    renew_job: str
     open_record: str
     close_record: str
     start_record: str
@@ -100,7 +100,6 @@ def statements_for(prefix: str) -> Statements:
         read_all_jobs=f"SELECT {columns} FROM {jobs} ORDER BY job",
         write_job=f"INSERT INTO {jobs} ({columns}) VALUES ({_marks(len(JOB_COLUMNS))})"
         f" ON CONFLICT (job) DO UPDATE SET {kept}",
-        renew_job=f"UPDATE {jobs} SET live_lease_ms = ?, live_lease_until_ms = ?, live_lease_clock = ? WHERE job = ?",
         open_record=f"INSERT OR REPLACE INTO {runs} ({record}, token) VALUES ({_marks(len(RECORD_COLUMNS) + 1)})",
         close_record=f"UPDATE {runs} SET status = ?, reason = ?, started_ms = COALESCE(started_ms, ?),"
         f" finished_ms = ?, error = ? WHERE {key} AND status = 'running'",

@@ -21,13 +21,15 @@ from tables import (
     RELEASED,
     RUNNING,
     SLOT,
+    claim,
     decided,
     granted,
     said,
+    unchanged,
 )
 
 from anarchon.backend import AnswerReason, RunView, Verdict
-from anarchon.protocol import JobState
+from anarchon.protocol import JobState, Now, decide_claim
 
 NEWEST = NEWER + 10_000
 
@@ -146,13 +148,11 @@ def test_lease_of_another_boot_is_whole_again() -> None:
     assert Verdict.RUNNING == change.answer.verdict
     assert change.answer.run is not None
     assert LEASE_MS == change.answer.run.remaining_ms
-    assert ("boot-1", NOW.lease_ms + LEASE_MS) == (
-        granted(change).lease_clock,
-        granted(change).lease_until_ms,
-    )
+    assert (("boot-1", NOW.lease_ms + LEASE_MS),) == granted(change).elsewhere
+    assert ("boot-0", 1) == (granted(change).lease_clock, granted(change).lease_until_ms)
 
 
-def test_lease_of_another_boot_is_rewritten_by_other_answers_too() -> None:
+def test_lease_of_another_boot_is_noted_by_other_answers_too() -> None:
     """
     A decision that changes something keeps the lease that it saw.
     """
@@ -160,7 +160,60 @@ def test_lease_of_another_boot_is_rewritten_by_other_answers_too() -> None:
     change = decided(foreign, NEWER)
 
     assert Verdict.OVERLAP == change.answer.verdict
-    assert "boot-1" == granted(change).lease_clock
+    assert (("boot-1", NOW.lease_ms + LEASE_MS),) == granted(change).elsewhere
+
+
+def test_machines_that_look_by_turns_do_not_keep_a_dead_run() -> None:
+    """
+    Trap: one end for all clocks, and each machine's look gives the lease its whole length again.
+    """
+    state: JobState | None = replace(RUNNING, live=replace(LIVE, lease_clock="boot-0"))
+    verdicts = []
+    for turn in range(9):
+        now = Now(
+            NOW.wall_ms + turn * LEASE_MS // 4,
+            # Their clocks count alike, and have begun at other times.
+            turn * LEASE_MS // 4 + turn % 2 * 1_000_000,
+            f"machine-{turn % 2}",
+        )
+        change = decide_claim(state, claim(attempt=2), now)
+        verdicts.append(change.answer.verdict)
+        state = change.state or state
+
+    # The first machine first looked at turn 0, and its fourth quarter is over at turn 4.
+    assert [Verdict.RUNNING] * 4 + [Verdict.WON] == verdicts[:5]
+    assert state is not None
+    assert state.live is not None
+    assert () == state.live.elsewhere
+
+
+@pytest.mark.parametrize("clock", ["boot-0", "boot-1", "boot-2"])
+def test_look_by_a_clock_that_has_looked_before_changes_nothing(clock: str) -> None:
+    """
+    Each clock writes its end down once; until the next renewal it only reads it.
+    """
+    live = replace(
+        LIVE,
+        lease_clock="boot-0",
+        lease_until_ms=NOW.lease_ms + 3,
+        elsewhere=(("boot-1", NOW.lease_ms + 5), ("boot-2", NOW.lease_ms + 7)),
+    )
+    change = decide_claim(
+        replace(RUNNING, live=live), claim(attempt=2), replace(NOW, lease_clock=clock)
+    )
+
+    assert unchanged(change)
+    assert change.answer.run is not None
+    assert {"boot-0": 3, "boot-1": 5, "boot-2": 7}[clock] == change.answer.run.remaining_ms
+
+
+def test_repeated_grant_voids_what_other_clocks_had_counted() -> None:
+    """
+    The runner is alive: whoever looks next by another clock sees a whole lease again.
+    """
+    state = replace(DEAD, live=replace(EXPIRED, elsewhere=(("boot-2", 1),)))
+
+    assert () == granted(decided(state, token="t1")).elsewhere
 
 
 def test_released_run_of_another_boot_is_taken_at_once() -> None:
@@ -169,4 +222,7 @@ def test_released_run_of_another_boot_is_taken_at_once() -> None:
     """
     foreign = replace(HANDED_OVER, live=replace(RELEASED, lease_clock="boot-0"))
 
-    assert Verdict.WON == decided(foreign, attempt=2).answer.verdict
+    change = decided(foreign, attempt=2)
+
+    assert Verdict.WON == change.answer.verdict
+    assert ("boot-1", ()) == (granted(change).lease_clock, granted(change).elsewhere)

@@ -4,6 +4,7 @@ Renewals, finishes and releases: valid for the live token, and told again when r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -111,16 +112,17 @@ def test_stranger_renews_nothing(other: dict[str, Any]) -> None:
     assert not renewed(STATE, **other).answer.held
 
 
-def test_renewal_rewrites_the_clock_of_the_lease() -> None:
+@pytest.mark.parametrize("close", [renewed, released])
+def test_runners_word_voids_what_other_clocks_had_counted(close: Callable[..., Any]) -> None:
     """
-    After a reboot the first renewal is judged by the new clock.
+    After a renewal, or a release, the runner's own clock judges the lease, and no other has begun to.
     """
-    state = replace(STATE, live=replace(LIVE, lease_clock="boot-0"))
-    change = renewed(state)
+    foreign = replace(LIVE, lease_clock="boot-0", elsewhere=(("boot-1", 5), ("boot-2", 6)))
+    change = close(replace(STATE, live=foreign))
 
     assert change.state is not None
     assert change.state.live is not None
-    assert "boot-1" == change.state.live.lease_clock
+    assert ("boot-1", ()) == (change.state.live.lease_clock, change.state.live.elsewhere)
 
 
 @pytest.mark.parametrize("state", [STATE, EXPIRED])

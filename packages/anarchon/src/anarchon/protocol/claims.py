@@ -19,7 +19,9 @@ from anarchon.protocol.state import (
     RecordClose,
     RecordOpen,
     Skip,
+    lease_end_ms,
     rebase,
+    renewed,
     view,
 )
 from anarchon.records import Reason, Status
@@ -107,13 +109,8 @@ def _won_again(state: JobState, live: Live, request: ClaimRequest, now: Now) -> 
     """
     Repeat a grant whose answer got lost; the lease is whole again.
     """
-    renewed = replace(
-        live,
-        lease_ms=request.lease_ms,
-        lease_until_ms=now.lease_ms + request.lease_ms,
-        lease_clock=now.lease_clock,
-    )
-    return Change(_won(state, now, live.previous_high), replace(state, live=renewed))
+    whole = renewed(live, request.lease_ms, now)
+    return Change(_won(state, now, live.previous_high), replace(state, live=whole))
 
 
 def _won(state: JobState, now: Now, previous_high: int | None) -> ClaimAnswer:
@@ -130,7 +127,7 @@ def _same_run(state: JobState, live: Live, request: ClaimRequest, now: Now) -> C
     """
     Answer a claim for the very run that is unfinished: a backup's check.
     """
-    over = live.token is None or live.lease_until_ms <= now.lease_ms
+    over = live.token is None or lease_end_ms(live, now) <= now.lease_ms
     if not over or request.attempt != live.attempt + 1:
         return _plain(state, now, Verdict.RUNNING)
     released = live.token is None
@@ -187,7 +184,7 @@ def _new_slot(
         return _plain(state, now, Verdict.LATE, AnswerReason.TOO_OLD)
     if live is not None and request.overlap == "wait":
         return _plain(state, now, Verdict.OVERLAP)
-    if live is not None and live.token is not None and live.lease_until_ms > now.lease_ms:
+    if live is not None and live.token is not None and lease_end_ms(live, now) > now.lease_ms:
         skip = Skip(slot=request.slot, token=request.token, previous_high=state.high)
         after = _after(state, request, now, high=request.slot, skip=skip)
         record = _open(request, now, Status.SKIPPED, Reason.OVERLAP)

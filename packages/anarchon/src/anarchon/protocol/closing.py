@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from anarchon.backend import CloseAnswer, FinishRequest, ReleaseRequest, RenewAnswer, RenewRequest
 from anarchon.errors import RequestError
-from anarchon.protocol.state import Change, JobState, Live, Now, RecordClose, RecordView
+from anarchon.protocol.state import Change, JobState, Live, Now, RecordClose, RecordView, renewed
 from anarchon.records import Reason, Status, storable_error
 
 __all__ = [
@@ -31,14 +31,9 @@ def decide_renewal(state: JobState | None, request: RenewRequest, now: Now) -> C
     high = None if state is None else state.high
     if state is None or live is None:
         return Change(RenewAnswer(held=False, store_now_ms=now.wall_ms, high=high))
-    renewed = replace(
-        live,
-        lease_ms=request.lease_ms,
-        lease_until_ms=now.lease_ms + request.lease_ms,
-        lease_clock=now.lease_clock,
-    )
     return Change(
-        RenewAnswer(held=True, store_now_ms=now.wall_ms, high=high), replace(state, live=renewed)
+        RenewAnswer(held=True, store_now_ms=now.wall_ms, high=high),
+        replace(state, live=renewed(live, request.lease_ms, now)),
     )
 
 
@@ -104,7 +99,13 @@ def decide_release(
             and record.reason is Reason.HANDED_OVER
         )
         return Change(_closed(state, now, accepted=repeated))
-    released = replace(live, token=None, lease_until_ms=now.lease_ms, lease_clock=now.lease_clock)
+    released = replace(
+        live,
+        token=None,
+        lease_until_ms=now.lease_ms,
+        lease_clock=now.lease_clock,
+        elsewhere=(),
+    )
     return Change(
         _closed(state, now, accepted=True),
         replace(state, live=released if request.takeover else None),

@@ -19,7 +19,9 @@ __all__ = [
     "RecordOpen",
     "RecordView",
     "Skip",
+    "lease_end_ms",
     "rebase",
+    "renewed",
     "view",
 ]
 
@@ -44,7 +46,9 @@ class Live:
     """
     The one unfinished run of a job.
 
-    A released run has no token, and its lease has ended.
+    A released run has no token, and its lease has ended. ``lease_until_ms`` is on
+    the clock ``lease_clock``; ``elsewhere`` are the ends by other clocks, (clock,
+    ms), each one whole lease after that clock was first asked.
     """
 
     slot: int
@@ -54,6 +58,7 @@ class Live:
     lease_ms: int
     lease_until_ms: int
     lease_clock: str = ""
+    elsewhere: tuple[tuple[str, int], ...] = ()
     crashes: int = 0
     previous_high: int | None = None
 
@@ -144,7 +149,7 @@ def view(live: Live, now: Now) -> RunView:
     """
     Show an unfinished run to somebody who asks for it.
     """
-    remaining_ms = 0 if live.token is None else max(0, live.lease_until_ms - now.lease_ms)
+    remaining_ms = 0 if live.token is None else max(0, lease_end_ms(live, now) - now.lease_ms)
     return RunView(
         slot=live.slot,
         attempt=live.attempt,
@@ -153,16 +158,42 @@ def view(live: Live, now: Now) -> RunView:
     )
 
 
+def lease_end_ms(live: Live, now: Now) -> int:
+    """
+    Tell when a lease ends, by the clock that judges now.
+    """
+    if live.lease_clock == now.lease_clock:
+        return live.lease_until_ms
+    return dict(live.elsewhere).get(now.lease_clock, now.lease_ms + live.lease_ms)
+
+
+def renewed(live: Live, lease_ms: int, now: Now) -> Live:
+    """
+    Make a lease whole again, which voids what other clocks had counted.
+    """
+    return replace(
+        live,
+        lease_ms=lease_ms,
+        lease_until_ms=now.lease_ms + lease_ms,
+        lease_clock=now.lease_clock,
+        elsewhere=(),
+    )
+
+
 def rebase(state: JobState, now: Now) -> JobState:
     """
-    Give a lease that another boot's clock judged one whole lease from now.
+    Give a lease that other clocks judged one whole lease from now, by this clock.
 
     To call it over instead would let two machines on one file take each other's
-    runs without end; this way a reboot costs one lease. Returns *state* itself
-    when there is nothing to do.
+    runs without end; this way a reboot costs one lease. The ends by the other
+    clocks stay beside it: one end for all would let two machines give a dead run's
+    lease its whole length again by turns. Returns *state* itself when there is
+    nothing to do.
     """
     live = state.live
-    if live is None or live.token is None or live.lease_clock == now.lease_clock:
+    if live is None or live.token is None:
         return state
-    fresh = replace(live, lease_until_ms=now.lease_ms + live.lease_ms, lease_clock=now.lease_clock)
-    return replace(state, live=fresh)
+    if now.lease_clock in (live.lease_clock, *dict(live.elsewhere)):
+        return state
+    end = (now.lease_clock, now.lease_ms + live.lease_ms)
+    return replace(state, live=replace(live, elsewhere=(*live.elsewhere, end)))
