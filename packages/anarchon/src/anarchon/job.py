@@ -168,7 +168,7 @@ def build_job(
         timeout_ms=_optional_ms(name, "timeout", options),
         catch_up=catch_up,
         catch_up_window_ms=_optional_ms(name, "catch_up_window", options),
-        max_lateness_ms=_optional_ms(name, "max_lateness", options),
+        max_lateness_ms=_lateness_ms(name, options, capabilities, backend),
         max_crashes=_crashes(name, options.get("max_crashes")),
         takeover=takeover is not False,
         fingerprint=fingerprint_of(schedule),
@@ -227,6 +227,24 @@ def _catch_up(name: str, value: object, capabilities: Capabilities) -> CatchUp:
 def _optional_ms(name: str, option: str, options: Mapping[str, Any]) -> int | None:
     value = options.get(option)
     return None if value is None else duration_ms(value, what=f"job {name!r}: {option}")
+
+
+def _lateness_ms(
+    name: str, options: Mapping[str, Any], capabilities: Capabilities, backend: str
+) -> int | None:
+    """
+    Say how late a slot may be claimed: no later than the store remembers who had it.
+    """
+    wanted_ms = _optional_ms(name, "max_lateness", options)
+    memory_ms = capabilities.claim_memory_ms
+    if wanted_ms is not None and memory_ms is not None and wanted_ms > memory_ms:
+        msg = (
+            f"job {name!r}: a max_lateness of {format_ms(wanted_ms)} is longer than {backend} remembers a claim"
+            f" ({format_ms(memory_ms)}), and a slot that is older is refused. Allowed: at most"
+            f" {format_ms(memory_ms)}, or a longer memory of the backend"
+        )
+        raise InvalidOptionError(msg)
+    return wanted_ms
 
 
 def _crashes(name: str, value: object) -> int:

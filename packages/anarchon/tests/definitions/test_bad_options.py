@@ -5,6 +5,7 @@ Options, handlers and backends that cannot be are refused where they are given; 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from anarchon import (
     Scheduler,
     UnknownBackendError,
 )
+from anarchon.capabilities import Capabilities
 
 Case = tuple[str, Callable[[], object], type[AnarchonError], list[str]]
 
@@ -301,6 +303,38 @@ def test_defaults_of_a_job() -> None:
         job.timeout_ms,
     )
     assert "none" == bare.catch_up
+
+
+class Forgetful(MemoryClaimBackend):
+    """
+    A backend that forgets claims after an hour.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """
+        Say so.
+        """
+        return replace(super().capabilities, claim_memory_ms=3_600_000)
+
+
+def test_lateness_is_held_against_the_memory_of_claims() -> None:
+    """
+    A slot that the store may have forgotten is refused anyway, so that a job may not ask for it.
+    """
+    forgetful = Scheduler(Forgetful())
+    forgetful.every("fits", "10s", print, max_lateness="1h")
+    Scheduler(MemoryClaimBackend()).every("any", "10s", print, max_lateness="1w")
+    with pytest.raises(InvalidOptionError) as raised:
+        forgetful.every("late", "10s", print, max_lateness="2h")
+    missing = [
+        word
+        for word in ("job 'late'", "max_lateness of 2h", "Forgetful", "at most 1h")
+        if word not in str(raised.value)
+    ]
+
+    assert [] == missing
+    assert [3_600_000] == [job.max_lateness_ms for job in forgetful.jobs]
 
 
 def test_failed_include_takes_nothing() -> None:
