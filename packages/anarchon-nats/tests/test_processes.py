@@ -1,0 +1,161 @@
+"""
+Sixteen claimers in four processes: one winner for each slot, whatever happens to the servers meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from itertools import chain
+
+import pytest
+
+import anarchon_testbed as testbed
+from anarchon_nats import NatsBackend
+
+pytestmark = pytest.mark.slow
+
+RUNS = 5_000 if os.environ.get("ANARCHON_SOAK") else 1_000
+"""
+How many slots a race is about. `ANARCHON_SOAK=1` asks for all of them.
+"""
+
+PROCESSES = 4
+DEADLINE_MS = 2_000
+
+Started = Callable[..., subprocess.Popen[str]]
+Opened = Callable[..., AbstractAsyncContextManager[NatsBackend]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """
+    What a race came to: how often each run was won, by how many, and how calls went.
+    """
+
+    wins: dict[int, int]
+    winners: int
+    unknown: int
+    longest_ms: float
+
+
+class Race:
+    """
+    Four processes on one prefix.
+    """
+
+    def __init__(self, started: Started, url: str, prefix: str, *, pause_ms: int = 1) -> None:
+        self.racers = [
+            started("race", url, prefix, f"racer-{number}", RUNS, pause_ms)
+            for number in range(PROCESSES)
+        ]
+
+    def begin(self) -> None:
+        """
+        Let all begin at once, when all are ready.
+        """
+        for racer in self.racers:
+            assert "ready" == self._line(racer)
+        first = time.time_ns() // 1_000_000 - 600_000
+        for racer in self.racers:
+            assert racer.stdin is not None
+            racer.stdin.write(f"{first}\n")
+            racer.stdin.flush()
+
+    def halfway(self) -> None:
+        """
+        Wait until one of them has asked for half of the runs.
+        """
+        assert "halfway" == self._line(self.racers[0])
+
+    def end(self) -> Outcome:
+        """
+        Wait for all, and count.
+        """
+        outputs = [racer.communicate(timeout=110) for racer in self.racers]
+        assert [""] * PROCESSES == [errors for _, errors in outputs]
+        told = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
+        return Outcome(
+            wins=dict(sorted(Counter(chain.from_iterable(each["won"] for each in told)).items())),
+            winners=sum(bool(each["won"]) for each in told),
+            unknown=sum(each["unknown"] for each in told),
+            longest_ms=max(each["longest_ms"] for each in told),
+        )
+
+    def _line(self, racer: subprocess.Popen[str]) -> str:
+        assert racer.stdout is not None
+        return racer.stdout.readline().strip()
+
+
+def make_stream(opened: Opened, url: str, replicas: int) -> None:
+    """
+    Make the stream of the prefix, with so many replicas.
+    """
+
+    async def make() -> None:
+        async with opened(url, replicas=replicas):
+            pass
+
+    asyncio.run(make())
+
+
+def test_one_winner_on_one_node(url: str, prefix: str, started: Started) -> None:
+    """
+    Exactly one winner each, and every process wins some.
+    """
+    race = Race(started, url, prefix)
+    race.begin()
+    outcome = race.end()
+
+    assert dict.fromkeys(range(RUNS), 1) == outcome.wins
+    assert PROCESSES == outcome.winners, "a process that wins nothing raced nobody"
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_one_winner_on_a_cluster(
+    cluster: testbed.NatsCluster, replicas: int, opened: Opened, prefix: str, started: Started
+) -> None:
+    """
+    The same on three nodes, with one replica and with three.
+    """
+    make_stream(opened, cluster.url, replicas)
+    race = Race(started, cluster.url, prefix)
+    race.begin()
+    outcome = race.end()
+
+    assert dict.fromkeys(range(RUNS), 1) == outcome.wins
+    assert PROCESSES == outcome.winners, "a process that wins nothing raced nobody"
+
+
+@pytest.mark.parametrize("victim", ["follower", "leader"])
+def test_one_winner_while_a_node_dies(
+    cluster: testbed.NatsCluster, victim: str, opened: Opened, prefix: str, started: Started
+) -> None:
+    """
+    SIGKILL in the middle of the race: nobody hangs, nothing is won twice, and everything is won in the end.
+
+    A call whose answer was lost with the node is repeated with its own token, and told the truth.
+    """
+    make_stream(opened, cluster.url, 3)
+    race = Race(started, cluster.url, prefix, pause_ms=10)
+    leader = cluster.leader_of(prefix)
+    node = leader if victim == "leader" else next(one for one in cluster.nodes if one is not leader)
+    race.begin()
+    race.halfway()
+    node.kill_now()
+    try:
+        outcome = race.end()
+    finally:
+        node.start_now()
+        cluster.agree_now()
+
+    assert dict.fromkeys(range(RUNS), 1) == outcome.wins
+    assert outcome.longest_ms < DEADLINE_MS + 3_000, "a call has ended by its deadline"
+    assert outcome.unknown or victim == "follower", "who lost the leader heard nothing for a while"

@@ -1,0 +1,114 @@
+"""
+Race for runs: `race.py URL PREFIX NAME RUNS PAUSE_MS` tells, as JSON, what it won and how long a call took.
+
+It says "ready", begins when it is sent the first slot, and says "halfway" when a task of it has
+asked for half of the runs. A call that fails is repeated with the same tokens, as the scheduler
+does; one whose outcome stays unknown counts as no win.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
+from anarchon.errors import StoreUnavailableError
+from anarchon_nats import NatsBackend
+
+TASKS = 4
+JOBS = 50
+DEADLINE_MS = 2_000
+TRIES_MAX = 30
+
+
+class Racer:
+    """
+    One process: a backend, and tasks that share it.
+    """
+
+    def __init__(self, backend: NatsBackend, name: str, pause_ms: int) -> None:
+        self.backend = backend
+        self.name = name
+        self.pause_ms = pause_ms
+        self.won: list[int] = []
+        self.unknown = 0
+        self.longest_ms = 0.0
+        self.said = False
+
+    async def claim(self, requests: Sequence[ClaimRequest]) -> Sequence[Any] | None:
+        """
+        Ask until an answer comes; None if it never does.
+        """
+        for _ in range(TRIES_MAX):
+            begun = time.monotonic()
+            try:
+                return await self.backend.claim(requests, timeout_ms=DEADLINE_MS)
+            except StoreUnavailableError:
+                self.unknown += 1
+            finally:
+                self.longest_ms = max(self.longest_ms, (time.monotonic() - begun) * 1_000)
+            await asyncio.sleep(0.1)  # The scheduler's own first pause between two tries.
+        return None
+
+    async def race(self, task: int, runs: int, first: int) -> None:
+        """
+        Claim every run, half of the tasks in an order of their own, in batches of different lengths.
+        """
+        draw = random.Random(f"{self.name}/{task}")
+        left = list(range(runs))
+        if task % 2:
+            draw.shuffle(left)
+        while left:
+            size = draw.randint(1, 60)
+            part, left = left[:size], left[size:]
+            requests = [
+                ClaimRequest(
+                    job=f"job-{number % JOBS}",
+                    slot=first + number // JOBS,
+                    token=f"{self.name}-{task}-{number}",
+                    instance_id=self.name,
+                )
+                for number in part
+            ]
+            for number, answer in zip(part, await self.claim(requests) or (), strict=False):
+                assert isinstance(answer, ClaimAnswer), answer
+                if answer.verdict is Verdict.WON:
+                    self.won.append(number)
+            if not self.said and len(left) <= runs // 2:
+                self.said = True
+                say("halfway")
+            await asyncio.sleep(
+                draw.random() * self.pause_ms / 500
+            )  # Jitter, as instances have it.
+
+
+def say(text: str) -> None:
+    """
+    Tell the test something.
+    """
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+async def main(url: str, prefix: str, name: str, runs: int, pause_ms: int) -> None:
+    """
+    Race, and tell what came of it.
+    """
+    backend = NatsBackend(url, prefix=prefix)
+    await backend.open(timeout_ms=30_000)
+    say("ready")
+    racer = Racer(backend, name, pause_ms)
+    first = int(sys.stdin.readline())
+    await asyncio.gather(*(racer.race(task, runs, first) for task in range(TASKS)))
+    await backend.close()
+    told = {"won": racer.won, "unknown": racer.unknown, "longest_ms": racer.longest_ms}
+    say(json.dumps(told))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])))
