@@ -23,6 +23,7 @@ from anarchon.clock import Clock, SystemClock
 from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
 from anarchon.records import Reason, Retention, RunRecord, Status, storable_error
 from anarchon_rabbitmq.address import read_address
+from anarchon_rabbitmq.client import tls_context
 from anarchon_rabbitmq.entries import ClaimEntry, Entry, FinishEntry, cut
 from anarchon_rabbitmq.history import read_back, records_of
 from anarchon_rabbitmq.ledger import Claim, Ledger
@@ -108,6 +109,8 @@ class RabbitMQBackend:
         )
         self._url = url
         self._address = read_address(url)
+        if self._address.tls:
+            tls_context(self._options)  # A file that is wrong is told here, not at the start.
         self._clock = clock or SystemClock()
         self._state = "unopened"
         self._version = ""

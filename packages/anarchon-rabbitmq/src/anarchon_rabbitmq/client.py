@@ -7,19 +7,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import struct
 from typing import Any, Final
 
 import aio_pika
 from aio_pika.abc import ConnectionParameter
 from aiormq.connection import TransportFactory
+from aiormq.exceptions import ConnectionClosed, InvalidFrameError
 from yarl import URL
 
+from anarchon.errors import InvalidOptionError
 from anarchon_rabbitmq.address import Address
 from anarchon_rabbitmq.options import Options
 
-__all__ = ["Client", "Streams"]
+__all__ = ["Client", "tls_context"]
 
-HEARTBEAT_S: Final = 30
+_HEARTBEAT_S: Final = 30
 """
 How often the two sides prove to be there, in seconds.
 
@@ -27,9 +30,27 @@ A handler that blocks the event loop for longer than two of these loses the conn
 which costs one reconnection.
 """
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _CLOSE_SECONDS_MAX: Final = 1.0
+
+_CLOSE_METHOD: Final = struct.pack("!HH", 10, 50)
+_CLOSE_BYTES_MIN: Final = 7
+
+
+class _Reader(asyncio.StreamReader):
+    """
+    Keeps what was read last: the client forgets why the broker ended a handshake.
+    """
+
+    last = b""
+
+    async def readexactly(self, n: int) -> bytes:
+        """
+        Read.
+        """
+        self.last = await super().readexactly(n)
+        return self.last
 
 
 class _Transports(TransportFactory):
@@ -40,16 +61,27 @@ class _Transports(TransportFactory):
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         self._place = (host, port)
         self._context = context
+        self._reader: _Reader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def create(self, url: URL, **kwargs: Any) -> Streams:  # noqa: ARG002 - the address is known here
+    @property
+    def last(self) -> bytes:
+        """
+        What the broker said last: a frame without its head.
+        """
+        return b"" if self._reader is None else self._reader.last
+
+    async def create(self, url: URL, **kwargs: Any) -> _Streams:  # noqa: ARG002 - the address is known here
         """
         Open the transport.
         """
         host, port = self._place
-        reader, writer = await asyncio.open_connection(host, port, ssl=self._context)
-        self._writer = writer
-        return reader, writer
+        loop = asyncio.get_running_loop()
+        reader = self._reader = _Reader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(lambda: protocol, host, port, ssl=self._context)
+        self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, self._writer
 
     def abort(self) -> None:
         """
@@ -80,7 +112,7 @@ class Client:
             port=host[1],
             user=address.username,
             password=address.password,
-            query={"heartbeat": str(HEARTBEAT_S), "name": f"anarchon {options.prefix}"},
+            query={"heartbeat": str(_HEARTBEAT_S), "name": f"anarchon {options.prefix}"},
         )
         if address.vhost != "/":
             url = url.with_path(f"/{address.vhost}")
@@ -94,6 +126,8 @@ class Client:
         connecting.add_done_callback(_seen)
         try:
             await asyncio.shield(connecting)
+        except InvalidFrameError as error:
+            raise _closed_by(self._transports.last) or error from error
         except asyncio.CancelledError:
             # The client would say good-bye to a broker that may be silent.
             self.abort()
@@ -122,6 +156,17 @@ class Client:
                 await asyncio.wait_for(closing, _CLOSE_SECONDS_MAX)
 
 
+def _closed_by(frame: bytes) -> ConnectionClosed | None:
+    """
+    Read why the broker closes a connection: code and text, each with its length before it.
+    """
+    if frame[:4] != _CLOSE_METHOD or len(frame) < _CLOSE_BYTES_MIN:
+        return None
+    code, length = struct.unpack_from("!HB", frame, 4)
+    text = frame[_CLOSE_BYTES_MIN : _CLOSE_BYTES_MIN + length].decode("utf-8", "replace")
+    return ConnectionClosed(code, text)
+
+
 def _seen(task: asyncio.Future[None]) -> None:
     """
     Look at the outcome of a task that nobody may await any more.
@@ -135,12 +180,18 @@ def tls_context(options: Options) -> ssl.SSLContext:
     Make what TLS needs from the options.
 
     Raises:
-        OSError: A file cannot be read.
+        InvalidOptionError: A file cannot be read, or holds something else.
     """
-    context = ssl.create_default_context(cafile=options.ca_file)
+    try:
+        context = ssl.create_default_context(cafile=options.ca_file)
+        if options.certificate_file is not None:
+            context.load_cert_chain(options.certificate_file, options.key_file)
+    except OSError as error:
+        names = (options.ca_file, options.certificate_file, options.key_file)
+        files = ", ".join(repr(name) for name in names if name is not None)
+        msg = f"TLS cannot be set up from {files or 'the certificates of this machine'}: {error}"
+        raise InvalidOptionError(msg) from error
     if not options.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if options.certificate_file is not None:
-        context.load_cert_chain(options.certificate_file, options.key_file)
     return context

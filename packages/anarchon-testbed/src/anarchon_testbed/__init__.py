@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from anarchon_testbed.pgbouncer_server import pgbouncer as pgbouncer
     from anarchon_testbed.postgres_server import PostgresServer as PostgresServer
     from anarchon_testbed.postgres_server import postgres as postgres
-    from anarchon_testbed.rabbitmq_cluster import RabbitMQCluster as RabbitMQCluster
-    from anarchon_testbed.rabbitmq_cluster import rabbitmq_cluster as rabbitmq_cluster
+    from anarchon_testbed.rabbitmq_groups import RabbitMQCluster as RabbitMQCluster
+    from anarchon_testbed.rabbitmq_groups import rabbitmq_cluster as rabbitmq_cluster
     from anarchon_testbed.rabbitmq_server import RabbitMQServer as RabbitMQServer
     from anarchon_testbed.rabbitmq_server import rabbitmq as rabbitmq
     from anarchon_testbed.redis_groups import RedisCluster as RedisCluster
@@ -87,7 +87,7 @@ _HOMES = {
     "NotOurServerError": "errors",
     "PgBouncerServer": "pgbouncer_server",
     "PostgresServer": "postgres_server",
-    "RabbitMQCluster": "rabbitmq_cluster",
+    "RabbitMQCluster": "rabbitmq_groups",
     "RabbitMQServer": "rabbitmq_server",
     "RedisCluster": "redis_groups",
     "RedisSentinel": "redis_groups",
@@ -105,7 +105,7 @@ _HOMES = {
     "pgbouncer": "pgbouncer_server",
     "postgres": "postgres_server",
     "rabbitmq": "rabbitmq_server",
-    "rabbitmq_cluster": "rabbitmq_cluster",
+    "rabbitmq_cluster": "rabbitmq_groups",
     "redis": "redis_server",
     "redis_cluster": "redis_groups",
     "redis_sentinel": "redis_groups",

@@ -1,0 +1,187 @@
+"""
+Claimers in several processes: one winner a slot, on one node, and in a cluster that loses nodes meanwhile.
+
+A run of CI races over a part of the slots; ANARCHON_RABBITMQ_SLOTS=5000 makes it the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import aio_pika
+import pytest
+from anarchon_rabbitmq import RabbitMQBackend
+
+import anarchon_testbed as testbed
+from anarchon.backend import ClaimRequest, Verdict
+
+pytestmark = pytest.mark.slow
+
+SLOTS = int(os.environ.get("ANARCHON_RABBITMQ_SLOTS", "1000"))
+PROCESSES = 4
+RACE_SECONDS_MAX = 100 + SLOTS // 20
+LONGEST_MS_MAX = 5_000 + 20_000
+"""
+The deadline of a claim, and how long a busy machine may keep a process from running.
+"""
+
+Started = Callable[..., subprocess.Popen[str]]
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """
+    Read what a worker says next.
+    """
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str], text: str) -> None:
+    """
+    Send a line to a worker.
+    """
+    assert process.stdin is not None
+    process.stdin.write(text + "\n")
+    process.stdin.flush()
+
+
+def begin(started: Started, url: str, prefix: str, slots: int) -> list[subprocess.Popen[str]]:
+    """
+    Start the racers, and let them go together.
+    """
+    racers = [started("race", url, prefix, f"racer-{number}", slots) for number in range(PROCESSES)]
+    for racer in racers:
+        said = line(racer)
+
+        assert "ready" == said, racer.communicate()[1]
+    first = time.time_ns() // 1_000_000 - 60_000
+    for racer in racers:
+        tell(racer, str(first))
+    return racers
+
+
+def end(racers: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+    """
+    Wait for the racers, and give what they tell.
+    """
+    outputs = [racer.communicate(timeout=RACE_SECONDS_MAX) for racer in racers]
+
+    assert [0] * PROCESSES == [racer.returncode for racer in racers], outputs
+    return [json.loads(output) for output, _ in outputs]
+
+
+def winners(told: list[dict[str, Any]]) -> Counter[int]:
+    """
+    Count the winners of each slot.
+    """
+    return Counter(chain.from_iterable(each["won"] for each in told))
+
+
+@pytest.mark.parametrize("version", ["3.10", "4"])
+def test_one_winner_on_one_node(version: str, prefix: str, started: Started) -> None:
+    """
+    16 claimers in 4 processes: each slot has exactly one winner, and every process wins some.
+    """
+    told = end(begin(started, testbed.shared_url("rabbitmq", version), prefix, SLOTS))
+
+    assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
+    assert all(each["won"] for each in told), "a process that wins nothing raced nobody"
+    assert 0 == sum(each["failures"] for each in told)
+
+
+async def claims_go_on(url: str, prefix: str) -> list[Verdict]:
+    """
+    Claim one more slot with each of two instances that come new.
+    """
+    slot = time.time_ns() // 1_000_000
+    verdicts = []
+    for token in ("one", "two"):
+        backend = RabbitMQBackend(url, prefix=prefix)
+        await backend.open(timeout_ms=60_000)
+        (answer,) = await backend.claim(
+            [ClaimRequest(job="afterwards", slot=slot, token=token, instance_id=token)],
+            timeout_ms=30_000,
+        )
+        verdicts.append(answer.verdict)  # type: ignore[union-attr]  # An error has no verdict, and fails the test.
+        await backend.close()
+    return verdicts
+
+
+@pytest.mark.parametrize("version", ["3.10", "4"])
+def test_one_winner_in_a_cluster_that_loses_its_leader(
+    version: str, prefix: str, started: Started
+) -> None:
+    """
+    Three nodes; a follower and then the leader are killed during the race. Every slot has one winner all the same.
+
+    A claim under way is asked again with its token, and answered as it went. No claim outlasts its deadline.
+    """
+    with testbed.rabbitmq_cluster(version) as cluster:
+        racers = begin(started, cluster.url, prefix, SLOTS)
+        leader = cluster.leader_of(f"{prefix}.runs")
+        follower = next(node for node in cluster.nodes if node is not leader)
+        follower.kill_now()
+        follower.start_now()
+        cluster.agree_now()
+        leader = cluster.leader_of(f"{prefix}.runs")
+        leader.kill_now()
+        told = end(racers)
+        after = asyncio.run(claims_go_on(cluster.url, prefix))
+
+    assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
+    assert [Verdict.WON, Verdict.TAKEN] == after
+    assert 0 < sum(each["failures"] for each in told), "nothing failed: nothing was killed in time"
+    assert max(each["longest_ms"] for each in told) <= LONGEST_MS_MAX
+
+
+def test_a_quorum_queue_with_a_length_limit_has_several_winners(
+    prefix: str, url: str, started: Started
+) -> None:
+    """
+    The counter-example: a queue of length one that refuses more is no claim, for its limit is soft.
+    """
+    slots = 20
+
+    async def declare() -> None:
+        connection = await aio_pika.connect(url)
+        channel = await connection.channel()
+        for slot in range(slots):
+            await channel.declare_queue(
+                f"{prefix}-{slot}",
+                durable=True,
+                arguments={
+                    "x-queue-type": "quorum",
+                    "x-max-length": 1,
+                    "x-overflow": "reject-publish",
+                },
+            )
+        await connection.close()
+
+    async def delete() -> None:
+        connection = await aio_pika.connect(url)
+        channel = await connection.channel()
+        for slot in range(slots):
+            await channel.queue_delete(f"{prefix}-{slot}")
+        await connection.close()
+
+    asyncio.run(declare())
+    racers = [started("quorum", url, prefix, f"racer-{number}", slots) for number in range(4)]
+    for racer in racers:
+        assert "ready" == line(racer)
+    for _ in range(slots):
+        for racer in racers:
+            tell(racer, "go")
+        for racer in racers:
+            assert "done" == line(racer)
+    wins = [json.loads(racer.communicate(timeout=60)[0]) for racer in racers]
+    asyncio.run(delete())
+
+    assert max(Counter(chain.from_iterable(wins)).values()) > 1
