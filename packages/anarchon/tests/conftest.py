@@ -8,7 +8,12 @@ import asyncio
 import inspect
 
 import pytest
+from hypothesis import settings
 from virtual import World
+
+# A busy machine may take long for an example, the first one of a time zone above all; that is no failure.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture
