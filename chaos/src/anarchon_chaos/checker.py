@@ -63,6 +63,8 @@ def no_overlap(history: History, found: Sequence[Body]) -> Iterator[str]:
     """
     Two bodies of one job are never at work at the same time, on a store that keeps leases.
     """
+    if history.expect.overlap:
+        return
     for before, body, both_ms in overlaps(found):
         if history.leases or before.run == body.run:
             yield f"{body} was at work for {both_ms:.1f} ms together with {before}"

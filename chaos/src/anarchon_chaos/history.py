@@ -73,6 +73,8 @@ class Expectation:
 
         untold: Event types that nobody told of.
 
+        overlap: Two bodies may be at work at once: nobody can prevent it when the store's clock leaps.
+
         settle_ms: How long to wait for the slots after the last fault.
 
         quiet_after_ms: Nobody starts between this long after a fault of the store begins and its end.
@@ -84,6 +86,7 @@ class Expectation:
     repeats: bool = False
     told: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
+    overlap: bool = False
     settle_ms: int = 15_000
     quiet_after_ms: int | None = None
 
@@ -227,23 +230,30 @@ def takeovers(history: History, found: Sequence[Body]) -> list[tuple[Body, Body,
     by_run: dict[tuple[str, int], dict[int, Body]] = defaultdict(dict)
     for body in found:
         by_run[body.run].setdefault(body.attempt, body)
-    store_faults = [fault for fault in history.faults if fault.target == "store" and fault.stalls]
     given = []
     for attempts in by_run.values():
         for attempt, after in sorted(attempts.items()):
             before = attempts.get(attempt - 1)
             if before is None:
                 continue
-            stalled = [
-                max(fault.since_ns, before.until_ns) if fault.arrives else fault.since_ns
+            causes = [
+                fault
                 for fault in history.faults
                 if fault.stalls
                 and fault.target == before.instance
                 and before.since_ns <= fault.since_ns <= after.since_ns
             ]
+            stalled = [
+                max(fault.since_ns, before.until_ns) if fault.arrives else fault.since_ns
+                for fault in causes
+            ]
+            # Who is frozen or cut off too cannot take over, so that the bound says nothing.
             disturbed = any(
-                fault.since_ns <= after.since_ns and fault.until_ns >= before.since_ns
-                for fault in store_faults
+                fault not in causes
+                and fault.kind != "stop"
+                and fault.since_ns <= after.since_ns
+                and fault.until_ns >= before.since_ns
+                for fault in history.faults
             )
             took_ms = None
             if stalled and not disturbed:

@@ -17,9 +17,10 @@ from anarchon import RunRecord
 from anarchon_chaos.checker import Finding, judge
 from anarchon_chaos.evidence import now_ns
 from anarchon_chaos.history import History
+from anarchon_chaos.places import Servers, opened
 from anarchon_chaos.plans import JobPlan
 from anarchon_chaos.proxies import Proxies
-from anarchon_chaos.scenarios import (
+from anarchon_chaos.scenario import (
     HEARTBEAT_MS,
     LEASE_MS,
     STOP_TIMEOUT_MS,
@@ -27,7 +28,7 @@ from anarchon_chaos.scenarios import (
     Scenario,
 )
 from anarchon_chaos.stage import ChaosError, SlowStartError, Stage, wall_ms
-from anarchon_chaos.stores import Servers, StoreKind, opened
+from anarchon_chaos.stores import StoreKind
 
 __all__ = ["Case", "Player", "Result", "play_all"]
 
@@ -117,11 +118,8 @@ class Player:
 
     async def _play(self, case: Case, folder: Path) -> History:
         scenario, kind = case.scenario, case.store
-        own = scenario.own
-        if own is not None and scenario.durable:
-            own = {**own, **(kind.durable or {})}
-        async with opened(kind, self._servers, folder, own=own) as store:
-            proxies = await self._wires() if "network" in kind.offers else None
+        async with opened(kind, self._servers, folder, place=scenario.place) as store:
+            proxies = await self._wires() if store.server is not None else None
             stage = Stage(
                 folder=folder,
                 store=store,

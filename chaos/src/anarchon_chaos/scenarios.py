@@ -1,22 +1,26 @@
 """
-The scenarios, as data: what runs, what is done to it, and what has to hold.
+The table of scenarios, as data: what runs, what is done to it, and what has to hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 from anarchon_chaos.history import Expectation
+from anarchon_chaos.scenario import (
+    ALIKE,
+    HEARTBEAT_MS,
+    LEASE_MS,
+    PAST_LEASE_MS,
+    STOP_TIMEOUT_MS,
+    Instance,
+    Load,
+    Scenario,
+)
 from anarchon_chaos.steps import (
     AwaitSlot,
     AwaitWork,
     Cut,
     Freeze,
-    FreezeServer,
     Kill,
-    KillServer,
     Leave,
     Pause,
     Roll,
@@ -24,104 +28,19 @@ from anarchon_chaos.steps import (
     Step,
     Witness,
 )
+from anarchon_chaos.store_scenarios import STORE_SCENARIOS
 from anarchon_chaos.stores import STORES, StoreKind
 
-__all__ = [
-    "HEARTBEAT_MS",
-    "LEASE_MS",
-    "SCENARIOS",
-    "STOP_TIMEOUT_MS",
-    "Instance",
-    "Load",
-    "Scenario",
-    "cases",
-    "scenario",
-]
-
-HEARTBEAT_MS = 1_000
-LEASE_MS = 3_000
-STOP_TIMEOUT_MS = 4_000
+__all__ = ["SCENARIOS", "cases", "scenario"]
 
 _LONG_MS = 60_000
 _ON_SIBLINGS = ("crash", "cut-silent", "lost-reply-claim")
-_PAST_LEASE_MS = LEASE_MS + 2 * HEARTBEAT_MS + 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """
-    Jobs of one kind: one slot each where ``every_ms`` is None, all at the same instant.
-    """
-
-    name: str
-    count: int = 1
-    every_ms: int | None = None
-    handler: str = "step"
-    work_ms: tuple[int, ...] = (100,)
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """
-    One process: its name, how wrong its wall clock is, and options of its scheduler.
-    """
-
-    name: str
-    clock_ms: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-# The first asks at once and so wins; the others are its backups.
-_THREE = (
-    Instance(name="a", options={"jitter": 0}),
-    Instance(name="b", options={"jitter": 0.4}),
-    Instance(name="c", options={"jitter": 0.4}),
-)
-_ALIKE = tuple(Instance(name=name) for name in "abc")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """
-    One scenario.
-
-    Args:
-        says: What has to hold, for people.
-
-        needs: What a store has to offer.
-
-        own: The options of a server of its own; None shares one.
-
-        durable: Its server keeps what it has acknowledged when it is killed.
-
-        bounded: It belongs to the set that continuous integration runs.
-    """
-
-    name: str
-    says: str
-    steps: tuple[Step, ...]
-    loads: tuple[Load, ...]
-    instances: tuple[Instance, ...] = _THREE
-    needs: frozenset[str] = frozenset()
-    expect: Expectation = field(default_factory=Expectation)
-    own: Mapping[str, Any] | None = None
-    durable: bool = False
-    bounded: bool = True
-
-    def fits(self, store: StoreKind) -> bool:
-        """
-        Say whether a store offers what the scenario needs.
-        """
-        return self.needs <= store.offers
-
-
 _LEASES = frozenset({"leases"})
 _NETWORK = frozenset({"network"})
 _BOTH = _LEASES | _NETWORK
 
-_LONG_RUNS = (Load(name="long", count=8, work_ms=(12_000, 300)),)
-_TICKS = (Load(name="tick", count=4, every_ms=1_000, work_ms=(50,)),)
+# The second attempt is still at work when the first one's runner is back.
+_LONG_RUNS = (Load(name="long", count=8, work_ms=(12_000, 5_000)),)
 
 _NO_TAKEOVER = Expectation(attempts_max=1, untold=("lost",))
 _TAKEN_OVER = Expectation(attempts_max=2, takeovers_min=1)
@@ -133,7 +52,7 @@ def _cut(kind: str, says: str, *, bounded: bool = True) -> Scenario:
         says=f"{says}: the handler is cancelled before its lease ends, nothing overlaps, another goes on",
         needs=_BOTH,
         loads=_LONG_RUNS,
-        steps=(AwaitWork(runs=8, ms=700), Cut(kind=kind, ms=_PAST_LEASE_MS), Pause(ms=1_000)),
+        steps=(AwaitWork(runs=8, ms=700), Cut(kind=kind, ms=PAST_LEASE_MS), Pause(ms=1_000)),
         expect=Expectation(attempts_max=2, takeovers_min=1, told=("lost", "outage", "recovered")),
         bounded=bounded,
     )
@@ -171,40 +90,12 @@ def _slow(kind: str, says: str, *, bounded: bool = True) -> Scenario:
     )
 
 
-def _server_killed(name: str, down_ms: int, *, bounded: bool) -> Scenario:
-    return Scenario(
-        name=name,
-        says="the schedulers reconnect and go on by themselves; no finished slot runs again",
-        needs=_NETWORK,
-        loads=_TICKS,
-        instances=_ALIKE,
-        steps=(Pause(ms=2_500), KillServer(down_ms=down_ms), Pause(ms=4_000)),
-        expect=Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
-        own={},
-        durable=True,
-        bounded=bounded,
-    )
-
-
-def _server_frozen(name: str, ms: int, expect: Expectation) -> Scenario:
-    return Scenario(
-        name=name,
-        says="as a cut, for all at once; everybody comes back by themselves",
-        needs=_NETWORK,
-        loads=(*_TICKS, Load(name="long", count=3, work_ms=(6_000, 300))),
-        instances=_ALIKE,
-        steps=(AwaitSlot(ms=1_500), FreezeServer(ms=ms), Pause(ms=4_000)),
-        expect=expect,
-        own={},
-    )
-
-
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="calm",
         says="nothing is done, for longer than a lease: every run ends once, and nobody goes on with it",
         loads=(Load(name="run", count=6, work_ms=(300,)),),
-        steps=(AwaitWork(runs=6), Pause(ms=_PAST_LEASE_MS)),
+        steps=(AwaitWork(runs=6), Pause(ms=PAST_LEASE_MS)),
         expect=Expectation(attempts_max=1, untold=("lost", "miss", "outage", "takeover")),
     ),
     Scenario(
@@ -220,7 +111,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         says="taken over; the thawed runner takes no further step, and its finish changes nothing",
         needs=_LEASES,
         loads=_LONG_RUNS,
-        steps=(AwaitWork(runs=8, ms=700), Freeze(ms=_PAST_LEASE_MS), Pause(ms=2_000)),
+        steps=(AwaitWork(runs=8, ms=700), Freeze(ms=PAST_LEASE_MS), Pause(ms=2_000)),
         expect=Expectation(attempts_max=2, takeovers_min=1, told=("lost",)),
     ),
     Scenario(
@@ -307,21 +198,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         says="answers take five seconds: as a cut",
         needs=_BOTH,
         loads=_LONG_RUNS,
-        steps=(AwaitWork(runs=8, ms=700), Cut(kind="crawl", ms=_PAST_LEASE_MS), Pause(ms=1_000)),
+        steps=(AwaitWork(runs=8, ms=700), Cut(kind="crawl", ms=PAST_LEASE_MS), Pause(ms=1_000)),
         expect=Expectation(attempts_max=2, takeovers_min=1, told=("lost", "outage")),
         bounded=False,
-    ),
-    _server_killed("store-crash", 1_000, bounded=True),
-    _server_killed("store-crash-30s", 30_000, bounded=False),
-    _server_frozen(
-        "store-freeze",
-        1_000,
-        Expectation(complete=False, attempts_max=1, settle_ms=6_000),
-    ),
-    _server_frozen(
-        "store-freeze-past-lease",
-        LEASE_MS + 2_000,
-        Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
     ),
     Scenario(
         name="deploy",
@@ -330,7 +209,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             Load(name="tick", count=5, every_ms=1_000, work_ms=(200,)),
             Load(name="long", count=2, every_ms=4_000, work_ms=(1_500,)),
         ),
-        instances=_ALIKE,
+        instances=ALIKE,
         steps=(Pause(ms=1_500), Roll(rounds=1), Pause(ms=1_500)),
         expect=Expectation(complete=False),
     ),
@@ -368,6 +247,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         steps=(AwaitSlot(ms=1_500), SetClock(who="stepping", ms=-3_600_000), Pause(ms=5_000)),
         expect=Expectation(attempts_max=1, untold=("lost",), told=("clock:own",)),
     ),
+    *STORE_SCENARIOS,
 )
 
 

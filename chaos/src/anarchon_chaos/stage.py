@@ -15,9 +15,9 @@ from pathlib import Path
 from anarchon_chaos.evidence import Mark, Tail, Told, now_ns
 from anarchon_chaos.fleet import Worker, spawn
 from anarchon_chaos.history import Exit, Fault
+from anarchon_chaos.places import Store
 from anarchon_chaos.plans import JobPlan, WorkerPlan
 from anarchon_chaos.proxies import Proxies, Wire
-from anarchon_chaos.stores import Store
 
 __all__ = ["PATIENCE_MS", "ChaosError", "SlowStartError", "Stage", "wall_ms"]
 

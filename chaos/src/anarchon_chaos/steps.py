@@ -20,9 +20,7 @@ __all__ = [
     "AwaitWork",
     "Cut",
     "Freeze",
-    "FreezeServer",
     "Kill",
-    "KillServer",
     "Leave",
     "Pause",
     "Roll",
@@ -210,69 +208,6 @@ class Cut:
                     arrives=self.kind in ARRIVING,
                 )
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KillServer:
-    """
-    Kill the store's server (SIGKILL), and start it again with its data after a while.
-    """
-
-    down_ms: int
-
-    async def play(self, stage: Stage) -> None:
-        """
-        Kill it, wait, start it.
-        """
-        server = stage.store.server
-        assert server is not None
-        since_ns = now_ns()
-        await server.kill()
-        dead = server.pid is None
-        await asyncio.sleep(self.down_ms / 1_000)
-        await server.start()
-        stage.note(
-            Fault(
-                kind="server killed",
-                target="store",
-                since_ns=since_ns,
-                until_ns=now_ns(),
-                bites=int(dead),
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeServer:
-    """
-    Stop the store's server (SIGSTOP) for a while: connections stay, and are silent.
-    """
-
-    ms: int
-
-    async def play(self, stage: Stage) -> None:
-        """
-        Freeze it, and thaw it.
-        """
-        server = stage.store.server
-        assert server is not None
-        names = stage.resolve("all")
-        before = sum(stage.wires[name].bites for name in names)
-        since_ns = now_ns()
-        await asyncio.to_thread(server.freeze)
-        await stage.probe_while(names[:1], self.ms)
-        await asyncio.to_thread(server.thaw)
-        until_ns = now_ns()
-        bites = sum(stage.wires[name].bites for name in names) - before
-        stage.note(
-            Fault(
-                kind="server frozen",
-                target="store",
-                since_ns=since_ns,
-                until_ns=until_ns,
-                bites=bites,
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,135 @@
+"""
+What is done to a store's server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from anarchon_chaos.evidence import now_ns
+from anarchon_chaos.history import Fault
+from anarchon_chaos.stage import Stage, wall_ms
+
+__all__ = ["FailOver", "FreezeServer", "KillServer", "StepStoreClock"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillServer:
+    """
+    Kill the store's server (SIGKILL), and start it again with its data after a while.
+    """
+
+    down_ms: int
+
+    async def play(self, stage: Stage) -> None:
+        """
+        Kill it, wait, start it.
+        """
+        server = stage.store.server
+        assert server is not None
+        since_ns = now_ns()
+        await server.kill()
+        dead = server.pid is None
+        await asyncio.sleep(self.down_ms / 1_000)
+        await server.start()
+        stage.note(
+            Fault(
+                kind="server killed",
+                target="store",
+                since_ns=since_ns,
+                until_ns=now_ns(),
+                bites=int(dead),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeServer:
+    """
+    Stop the store's server (SIGSTOP) for a while: connections stay, and are silent.
+    """
+
+    ms: int
+
+    async def play(self, stage: Stage) -> None:
+        """
+        Freeze it, and thaw it.
+        """
+        server = stage.store.server
+        assert server is not None
+        names = stage.resolve("all")
+        before = sum(stage.wires[name].bites for name in names)
+        since_ns = now_ns()
+        await asyncio.to_thread(server.freeze)
+        await stage.probe_while(names[:1], self.ms)
+        await asyncio.to_thread(server.thaw)
+        until_ns = now_ns()
+        bites = sum(stage.wires[name].bites for name in names) - before
+        stage.note(
+            Fault(
+                kind="server frozen",
+                target="store",
+                since_ns=since_ns,
+                until_ns=until_ns,
+                bites=bites,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStoreClock:
+    """
+    Step the wall clock of the store's server, and leave it there.
+    """
+
+    seconds: int
+
+    async def play(self, stage: Stage) -> None:
+        """
+        Step it; what the store tells of its time shows that it did.
+        """
+        clock = stage.store.clock
+        assert clock is not None
+        since_ns = now_ns()
+        before_ms = await stage.store.time_ms() - wall_ms()
+        await asyncio.to_thread(clock.set, self.seconds)
+        await asyncio.sleep(0.2)
+        after_ms = await stage.store.time_ms() - wall_ms()
+        stepped = abs(after_ms - before_ms - self.seconds * 1_000) < 5_000
+        stage.note(
+            Fault(
+                kind="store's clock",
+                target="store",
+                since_ns=since_ns,
+                until_ns=now_ns(),
+                bites=int(stepped),
+                stalls=False,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailOver:
+    """
+    Kill the primary, and wait until the store's own means have promoted another one.
+    """
+
+    async def play(self, stage: Stage) -> None:
+        """
+        Kill it and wait.
+        """
+        group = stage.store.group
+        assert group is not None
+        since_ns = now_ns()
+        before = group.primary.port
+        await group.fail_over()
+        stage.note(
+            Fault(
+                kind="fail-over",
+                target="store",
+                since_ns=since_ns,
+                until_ns=now_ns(),
+                bites=int(group.primary.port != before),
+            )
+        )

@@ -1,0 +1,155 @@
+"""
+The scenarios in which the store itself is harmed, refuses, or leaps in time; and faults at random.
+"""
+
+from __future__ import annotations
+
+from anarchon_chaos.history import Expectation
+from anarchon_chaos.mixing import RandomFaults
+from anarchon_chaos.refusing import Refuse
+from anarchon_chaos.scenario import ALIKE, LEASE_MS, PAST_LEASE_MS, TICKS, Instance, Load, Scenario
+from anarchon_chaos.server_steps import FailOver, FreezeServer, KillServer, StepStoreClock
+from anarchon_chaos.steps import AwaitSlot, AwaitWork, Pause
+
+__all__ = ["STORE_SCENARIOS"]
+
+_LEASES = frozenset({"leases"})
+_NETWORK = frozenset({"network"})
+
+
+def _server_killed(name: str, down_ms: int, *, bounded: bool) -> Scenario:
+    return Scenario(
+        name=name,
+        says="the schedulers reconnect and go on by themselves; no finished slot runs again",
+        needs=_NETWORK,
+        loads=TICKS,
+        instances=ALIKE,
+        steps=(Pause(ms=2_500), KillServer(down_ms=down_ms), Pause(ms=4_000)),
+        expect=Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
+        place="durable",
+        bounded=bounded,
+    )
+
+
+def _server_frozen(name: str, ms: int, expect: Expectation) -> Scenario:
+    return Scenario(
+        name=name,
+        says="as a cut, for all at once; everybody comes back by themselves",
+        needs=_NETWORK,
+        loads=(*TICKS, Load(name="long", count=3, work_ms=(6_000, 300))),
+        instances=ALIKE,
+        steps=(AwaitSlot(ms=1_500), FreezeServer(ms=ms), Pause(ms=4_000)),
+        expect=expect,
+        place="own",
+    )
+
+
+_REFUSALS = (
+    ("full", "no room"),
+    ("read-only", "a store that became read-only"),
+    ("no-rights", "a user whose rights were taken away"),
+    ("password", "a login that is refused from now on"),
+)
+
+_CLOCK = _LEASES | frozenset({"clock"})
+
+STORE_SCENARIOS: tuple[Scenario, ...] = (
+    _server_killed("store-crash", 1_000, bounded=True),
+    _server_killed("store-crash-30s", 30_000, bounded=False),
+    _server_frozen(
+        "store-freeze",
+        1_000,
+        Expectation(complete=False, attempts_max=1, settle_ms=6_000),
+    ),
+    _server_frozen(
+        "store-freeze-past-lease",
+        LEASE_MS + 2_000,
+        Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
+    ),
+    *(
+        Scenario(
+            name=f"refuses-{how}",
+            says=f"{says}: told, retried, nobody starts without a claim on record, and all goes on when it is lifted",
+            needs=frozenset({f"refuse:{how}"}),
+            loads=TICKS,
+            instances=ALIKE,
+            steps=(Pause(ms=2_500), Refuse(how=how, ms=5_000), Pause(ms=4_000)),
+            expect=Expectation(
+                complete=False,
+                told=("outage", "recovered"),
+                quiet_after_ms=1_500,
+                settle_ms=6_000,
+            ),
+            place="refusing",
+        )
+        for how, says in _REFUSALS
+    ),
+    Scenario(
+        name="store-clock-forward",
+        says="the store's clock leaps an hour ahead: told; every lease is over for it, so that runs are taken over",
+        needs=_CLOCK,
+        loads=(Load(name="long", count=4, work_ms=(8_000, 300)),),
+        steps=(AwaitWork(runs=4, ms=1_500), StepStoreClock(seconds=3_600), Pause(ms=4_000)),
+        expect=Expectation(attempts_max=2, overlap=True, told=("clock:store",)),
+        place="clock",
+    ),
+    Scenario(
+        name="store-clock-back",
+        says="the store's clock leaps an hour back: told; leases hold, and runs end once",
+        needs=_CLOCK,
+        loads=(Load(name="long", count=4, work_ms=(6_000, 300)),),
+        steps=(AwaitWork(runs=4, ms=1_500), StepStoreClock(seconds=-3_600), Pause(ms=4_000)),
+        expect=Expectation(attempts_max=1, told=("clock:store",)),
+        place="clock",
+    ),
+    Scenario(
+        name="fail-over",
+        says="the primary dies and a replica is promoted: the schedulers find it by themselves and go on",
+        needs=frozenset({"sentinel"}),
+        loads=TICKS,
+        instances=ALIKE,
+        steps=(Pause(ms=2_500), FailOver(), Pause(ms=5_000)),
+        expect=Expectation(
+            complete=False, repeats=True, told=("outage", "recovered"), settle_ms=8_000
+        ),
+        place="sentinel",
+    ),
+    Scenario(
+        name="store-amnesia",
+        says="a server without durability forgets: what then runs again is measured, nothing is promised",
+        needs=_NETWORK | frozenset({"refuse:full"}),
+        loads=TICKS,
+        instances=ALIKE,
+        steps=(Pause(ms=2_500), KillServer(down_ms=500), Pause(ms=4_000)),
+        expect=Expectation(complete=False, repeats=True, overlap=True, settle_ms=6_000),
+        place="own",
+        bounded=False,
+    ),
+    Scenario(
+        name="mixed",
+        says="faults at random for half a minute, from a seed: every slot is accounted for",
+        needs=_LEASES,
+        loads=(
+            Load(name="tick", count=3, every_ms=1_000, work_ms=(150,)),
+            Load(name="long", count=2, every_ms=9_000, work_ms=(5_000, 1_000)),
+        ),
+        instances=tuple(Instance(name=name) for name in "abcde"),
+        steps=(RandomFaults(ms=30_000, at_once=2), Pause(ms=PAST_LEASE_MS)),
+        expect=Expectation(complete=False),
+        place="durable",
+    ),
+    Scenario(
+        name="mixed-20min",
+        says="faults at random on twelve processes for twenty minutes, from a seed: every slot is accounted for",
+        needs=_LEASES,
+        loads=(
+            Load(name="tick", count=6, every_ms=1_000, work_ms=(150,)),
+            Load(name="long", count=4, every_ms=9_000, work_ms=(5_000, 1_000)),
+        ),
+        instances=tuple(Instance(name=name) for name in "abcdefghijkl"),
+        steps=(RandomFaults(ms=1_200_000, at_once=3), Pause(ms=PAST_LEASE_MS)),
+        expect=Expectation(complete=False, settle_ms=30_000),
+        place="durable",
+        bounded=False,
+    ),
+)
