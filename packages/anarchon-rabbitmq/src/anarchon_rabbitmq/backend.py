@@ -21,9 +21,11 @@ from anarchon.backend import (
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.clock import Clock, SystemClock
 from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
+from anarchon.operating import Finding, KnownJob
 from anarchon.records import Reason, Retention, RunRecord, Status, storable_error
 from anarchon_rabbitmq.address import read_address
 from anarchon_rabbitmq.client import tls_context
+from anarchon_rabbitmq.diagnosis import insist_on_stream, judge, known_jobs_of
 from anarchon_rabbitmq.entries import ClaimEntry, Entry, FinishEntry, cut
 from anarchon_rabbitmq.history import read_back, records_of
 from anarchon_rabbitmq.ledger import Claim, Ledger
@@ -39,6 +41,8 @@ from anarchon_rabbitmq.requests import NAME_BYTES_MAX, check_claim, check_finish
 
 __all__ = ["RabbitMQBackend"]
 
+
+_KNOWN_MAX: Final = 100_000
 
 _HISTORY_SHARE: Final = 0.6
 """
@@ -95,6 +99,7 @@ class RabbitMQBackend:
         key_file: str | None = None,
         verify: bool = True,
         clock: Clock | None = None,
+        _reads: bool = False,
     ) -> None:
         self._options = Options(
             prefix=prefix,
@@ -108,6 +113,7 @@ class RabbitMQBackend:
             verify=verify,
         )
         self._url = url
+        self._reads = _reads
         self._address = read_address(url)
         if self._address.tls:
             tls_context(self._options)  # A file that is wrong is told here, not at the start.
@@ -155,10 +161,21 @@ class RabbitMQBackend:
         """
         Return an unopened backend to the same stream, with a connection of its own.
         """
+        return self._twin(reads=self._reads)
+
+    def reader(self) -> Self:
+        """
+        Return an unopened backend to the same stream that only reads, and makes none.
+
+        To find the end of the stream it appends messages that hold nothing.
+        """
+        return self._twin(reads=True)
+
+    def _twin(self, *, reads: bool) -> Self:
         options = {
             field.name: getattr(self._options, field.name) for field in fields(self._options)
         }
-        return type(self)(self._url, clock=self._clock, **options)
+        return type(self)(self._url, clock=self._clock, _reads=reads, **options)
 
     async def open(self, *, timeout_ms: int) -> None:
         """
@@ -188,9 +205,12 @@ class RabbitMQBackend:
             mark=lambda: secrets.token_hex(8),
         )
         self._log, self._ledger = log, ledger
+        deadline = _deadline(timeout_ms)
         try:
+            if self._reads:
+                await insist_on_stream(self._address, self._options, deadline=deadline)
             # What comes back at the end has the whole of the log before it.
-            await log.append((), deadline=_deadline(timeout_ms))
+            await log.append((), deadline=deadline)
         except BaseException:
             await log.close()
             self._check_not_closed()
@@ -231,7 +251,7 @@ class RabbitMQBackend:
         """
         Grant each slot to the token that stands first in the log.
         """
-        log, deadline = self._opened(), _deadline(timeout_ms)
+        log, deadline = self._writing(), _deadline(timeout_ms)
         answers: list[ClaimAnswer | BackendError | None] = [
             self._known(request) for request in requests
         ]
@@ -273,7 +293,7 @@ class RabbitMQBackend:
         """
         Record how runs ended.
         """
-        log, deadline = self._opened(), _deadline(timeout_ms)
+        log, deadline = self._writing(), _deadline(timeout_ms)
         errors = [_error_of(request) for request in requests]
         if any(
             error is None and self._ledger.holder(request.job, request.slot) is None
@@ -320,8 +340,28 @@ class RabbitMQBackend:
         now_ms = self._clock.wall_ms()
         return records_of(chapter, job=job, retention=retention, now_ms=now_ms)[:limit]
 
+    async def known_jobs(self, *, timeout_ms: int) -> Sequence[KnownJob]:
+        """
+        Return every job of the history, by name.
+        """
+        return known_jobs_of(await self.history(None, limit=_KNOWN_MAX, timeout_ms=timeout_ms))
+
+    async def diagnose(self, *, timeout_ms: int) -> Sequence[Finding]:
+        """
+        Say what is known of the broker.
+        """
+        await self.time(timeout_ms=timeout_ms)
+        return list(judge(self._version, self._address, self._options))
+
     def _new_ledger(self) -> Ledger:
         return Ledger(memory_ms=self._options.claim_memory_ms, window_ms=self._options.window_ms)
+
+    def _writing(self) -> Log:
+        log = self._opened()
+        if self._reads:
+            msg = "this backend only reads: it came from reader()"
+            raise BackendStateError(msg)
+        return log
 
     def _opened(self) -> Log:
         if self._state != "open" or self._log is None:
