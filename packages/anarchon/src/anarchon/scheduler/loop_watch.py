@@ -74,7 +74,7 @@ class LoopWatch:
                 await self._ask(self.main_loop)
 
     async def _ask(self, main_loop: asyncio.AbstractEventLoop) -> None:
-        asked_ms = self._clock.suspend_ms()
+        asked_ms, begun = self._clock.suspend_ms(), self._current()
         here = asyncio.get_running_loop()
         answered = asyncio.Event()
         seen: list[Step] = []
@@ -82,10 +82,13 @@ class LoopWatch:
         def answer() -> None:
             with contextlib.suppress(RuntimeError):
                 here.call_soon_threadsafe(answered.set)
-            if seen or self._clock.suspend_ms() - asked_ms > self._period_s * 1_000:
-                step = seen[0] if seen else None
+            now_ms, period_ms = self._clock.suspend_ms(), self._period_s * 1_000
+            # Asked late in a block that is not much longer than the period, the question itself waits for less.
+            late = begun is not None and now_ms - begun.since_ms > period_ms
+            if seen or late or now_ms - asked_ms > period_ms:
+                step = seen[0] if seen else begun if late else None
                 since_ms = asked_ms if step is None else min(asked_ms, step.since_ms)
-                self._blocked(step, self._clock.suspend_ms() - since_ms)
+                self._blocked(step, now_ms - since_ms)
 
         try:
             main_loop.call_soon_threadsafe(answer)
