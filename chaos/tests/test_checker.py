@@ -94,15 +94,14 @@ def test_overlap_of_two_slots_is_one_with_leases_only(
     assert [] == judge(history(leases=False, **parts))
 
 
-def test_a_frozen_body_is_not_at_work(history: Forge, mark: ForgeMark, fault: ForgeFault) -> None:
+def test_a_body_that_takes_no_step_is_not_at_work(history: Forge, mark: ForgeMark) -> None:
     """
-    A handler that stands still and is cancelled at its thaw has not overlapped; one step after it has.
+    A handler that is frozen, or held, and then cancelled has not overlapped; one step more of it has.
     """
     base = history()
-    frozen = (fault("freeze", 200, 6_000),)
     cleanup = mark("cleanup", 6_010)
-    held = history(marks=(*base.marks, cleanup), faults=frozen, deaths={})
-    stepped = history(marks=(*base.marks, mark("step", 6_005), cleanup), faults=frozen, deaths={})
+    held = history(marks=(*base.marks, cleanup), deaths={})
+    stepped = history(marks=(*base.marks, mark("step", 6_005), cleanup), deaths={})
 
     assert [] == judge(held)
     assert "no_overlap" in broken(judge(stepped))
@@ -244,6 +243,7 @@ def test_a_handler_that_outlived_its_lease(
     """
     marks = (
         mark("start", 100),
+        mark("step", 4_040),
         mark("cleanup", 4_050),
         mark("start", 4_100, instance="b", attempt=2),
         mark("end", 4_200, instance="b", attempt=2),

@@ -12,11 +12,10 @@ from typing import Any
 
 from anarchon import RunContext
 from anarchon_chaos.evidence import append_mark
+from anarchon_chaos.history import STEP_MS
 from anarchon_chaos.plans import JobPlan
 
-__all__ = ["STEP_MS", "handler_for"]
-
-STEP_MS = 50
+__all__ = ["handler_for"]
 
 
 async def step(log: int, job: JobPlan, ctx: RunContext) -> None:

@@ -24,6 +24,10 @@ __all__ = [
 ]
 
 MS = 1_000_000
+STEP_MS = 50
+"""
+How often a body writes a step.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +133,8 @@ class Body:
     """
     One attempt as its handler wrote it.
 
-    ``until_ns`` is the last sign of it at work: its end, its cancellation, its last step before it was frozen for good,
-    or the death of its process. ``outcome`` is "ended", "cancelled", "died" or "unknown".
+    ``until_ns`` is until when it can have been at work: its end, its cancellation, the death of its process, or when
+    the step after the last one that it has written was due. ``outcome`` is "ended", "cancelled", "died" or "unknown".
     """
 
     job: str
@@ -174,9 +178,12 @@ def _body(lines: Sequence[Mark], history: History) -> Body:
         outcome = "ended"
     elif last.what == "cleanup":
         outcome = "cancelled"
-        until_ns = _still(history, lines, last.at_ns)
     elif (death_ns := history.deaths.get(first.pid)) is not None:
-        until_ns, outcome = _still(history, lines, max(until_ns, death_ns)), "died"
+        until_ns, outcome = max(until_ns, death_ns), "died"
+    if outcome != "ended":
+        # A body that takes no step is not at work: it was frozen, or held until the store had spoken.
+        worked_ns = max((mark.at_ns for mark in lines if mark.what != "cleanup"), default=until_ns)
+        until_ns = min(until_ns, worked_ns + STEP_MS * MS)
     return Body(
         job=first.job,
         slot=first.slot,
@@ -187,22 +194,6 @@ def _body(lines: Sequence[Mark], history: History) -> Body:
         until_ns=until_ns,
         outcome=outcome,
     )
-
-
-def _still(history: History, lines: Sequence[Mark], end_ns: int) -> int:
-    """
-    Say until when a body was at work whose process was frozen before *end_ns*: it stood still from then on.
-    """
-    worked_ns = max((mark.at_ns for mark in lines if mark.what != "cleanup"), default=end_ns)
-    frozen = [
-        fault.since_ns
-        for fault in history.faults
-        if fault.kind == "freeze"
-        and fault.target == lines[0].instance
-        and fault.since_ns <= end_ns
-        and fault.until_ns >= worked_ns
-    ]
-    return max(worked_ns, min(frozen)) if frozen else end_ns
 
 
 def overlaps(found: Iterable[Body]) -> list[tuple[Body, Body, float]]:

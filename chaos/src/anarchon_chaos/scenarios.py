@@ -119,7 +119,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         says="a freeze within the lease costs nothing: the handler goes on, and nobody takes over",
         needs=_LEASES,
         loads=(Load(name="long", count=4, work_ms=(5_000, 300)),),
-        steps=(AwaitWork(runs=4, ms=300), Freeze(ms=1_200)),
+        steps=(AwaitWork(runs=4, ms=300), Freeze(ms=700)),
         expect=Expectation(attempts_max=1),
         bounded=False,
     ),

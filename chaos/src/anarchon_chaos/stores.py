@@ -95,6 +95,24 @@ STORES = (
     _redis("redis-script", "script"),
     _redis("redis-stream-id", "stream-id", sibling=True),
     _redis("redis-idmp", "idmp", sibling=True),
+    StoreKind(
+        name="nats",
+        server="nats",
+        query="prefix={namespace}",
+        offers=frozenset({"network"}),
+        hello=b"PING\r\n",
+        long_hello=b"PING\r\n" * 60,
+        durable={},
+    ),
+    StoreKind(
+        name="rabbitmq",
+        server="rabbitmq",
+        query="prefix={namespace}",
+        offers=frozenset({"network"}),
+        hello=b"AMQP\x00\x00\x09\x01",
+        long_hello=b"AMQP\x00\x00\x09\x01",
+        durable={},
+    ),
 )
 
 
