@@ -18,7 +18,6 @@ __all__ = ["CLAUSE", "Site", "clause_anchor", "page_of", "rendered", "toctrees"]
 
 CLAUSE = re.compile(r"[A-Z]{3}-\d+")
 _DEFINED = re.compile(r"^\*\*(?P<clause>[A-Z]{3}-\d+)\*\*")
-_REMARK = re.compile(r"^\s*<!-- (?P<word>no-run|file|from|pytest|scene): (?P<text>.+?) -->\s*$")
 _LINK = re.compile(r"(?P<text>!?\[[^\]\n]*\])\((?P<target>[^)\s]+)(?P<title> \"[^\"]*\")?\)")
 # What is already a link or code keeps its text; the name of a test is code of its own.
 _PIECES = re.compile(
@@ -85,7 +84,7 @@ def rendered(path: str, text: str, site: Site) -> str:
             if opened is not None and not opened["language"] and opened["ticks"] == fence:
                 fence = None
             continue
-        remark = _REMARK.match(line)
+        remark = prose.REMARK.match(line)
         if remark is not None:
             caption = _caption(remark) or caption
             continue

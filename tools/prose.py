@@ -5,8 +5,8 @@ Read Markdown files: their links, their headings and the Python in them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,53 +14,57 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\{?[\w:-]*\}?)"
 _LINK = re.compile(
     r"(?<!\!)\[[^\]\n]+\]\((?P<target>[^)\s]+)(?: \"[^\"]*\")?\)|\!\[[^\]\n]*\]\((?P<image>[^)\s]+)\)"
 )
-_EXEMPT = re.compile(r"<!-- no-run: (?P<reason>[^>]{8,}) -->")
+REMARK = re.compile(r"^\s*<!-- (?P<word>no-run|file|from|pytest): (?P<text>[^>]{4,}) -->\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """
-    One fenced block. `exempt` is the reason why it is not run, from a `<!-- no-run: reason -->` on the line before it.
+    One fenced block, and the remarks on the lines before it, by their words.
+
+    `<!-- no-run: reason -->` exempts it from running; `<!-- file: NAME -->` gives it a name beside the page's other
+    named blocks; `<!-- from: PATH -->` says that it is an excerpt of a file of the repository; `<!-- pytest: reason -->`
+    has it run by pytest.
     """
 
     path: Path
     line: int
     language: str
     code: str
-    exempt: str | None
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def exempt(self) -> str | None:
+        """
+        The reason why the block is not run.
+        """
+        return self.remarks.get("no-run")
 
 
 def blocks(path: Path, text: str) -> Iterator[Block]:
     """
     Give the fenced blocks of a file in their order.
     """
-    opened: tuple[int, str, str, str | None] | None = None
+    opened: tuple[int, str, str] | None = None
     code: list[str] = []
-    last = ""
+    remarks: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         fence = FENCE.match(line)
-        if opened is None:
-            if fence is not None:
-                exempt = _EXEMPT.search(last)
-                opened = (
-                    number,
-                    fence["ticks"],
-                    fence["language"],
-                    exempt["reason"] if exempt else None,
+        if opened is not None:
+            if fence is not None and not fence["language"] and fence["ticks"] == opened[1]:
+                body = "\n".join(code) + "\n"
+                yield Block(
+                    path=path, line=opened[0], language=opened[2], code=body, remarks=remarks
                 )
-                code = []
-        elif fence is not None and not fence["language"] and fence["ticks"] == opened[1]:
-            yield Block(
-                path=path,
-                line=opened[0],
-                language=opened[2],
-                code="\n".join(code) + "\n",
-                exempt=opened[3],
-            )
-            opened = None
-        else:
-            code.append(line)
-        last = line if line.strip() else last
+                opened, remarks = None, {}
+            else:
+                code.append(line)
+        elif fence is not None:
+            opened, code = (number, fence["ticks"], fence["language"]), []
+        elif remark := REMARK.match(line):
+            remarks[remark["word"]] = remark["text"]
+        elif line.strip():
+            remarks = {}
 
 
 def without_blocks(text: str) -> str:
