@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,6 +20,7 @@ import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, FinishRequest
 from anarchon.records import Status
 from anarchon_nats import NatsBackend
+from anarchon_testbed.natswire import NatsAddress, ask_nats
 
 TIMEOUT_MS = 10_000
 
@@ -31,6 +33,16 @@ def url() -> str:
     The newest NATS that can be had; the tests of a run share it.
     """
     return testbed.shared_url("nats")
+
+
+@pytest.fixture
+def administer(url: str) -> Callable[..., Any]:
+    """
+    Ask the shared server's JetStream something, as its operator would.
+    """
+    parts = urlsplit(url)
+    address = NatsAddress(host=parts.hostname or "", port=parts.port or 0)
+    return lambda call, body=None: ask_nats(address, f"$JS.API.{call}", body)
 
 
 @pytest.fixture(scope="module")

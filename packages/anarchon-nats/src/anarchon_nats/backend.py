@@ -19,8 +19,10 @@ from anarchon.backend import (
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.clock import SystemClock
 from anarchon.errors import BackendError, BackendStateError
+from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_nats.address import read_addresses
+from anarchon_nats.diagnosis import ask_for_facts, judge, look_at_stream, read_known_jobs
 from anarchon_nats.history import HistoryReader
 from anarchon_nats.instants import ServerTime
 from anarchon_nats.ledger import Ledger
@@ -100,6 +102,7 @@ class NatsBackend:
         certificate_file: str | None = None,
         key_file: str | None = None,
         verify: bool = True,
+        _reads: bool = False,
     ) -> None:
         self._options = Options(
             prefix=prefix,
@@ -116,6 +119,7 @@ class NatsBackend:
             verify=verify,
         )
         self._url = url
+        self._reads = _reads
         self._addresses = read_addresses(url)
         self._subjects = Subjects(prefix)
         self._time = ServerTime(SystemClock())
@@ -167,10 +171,19 @@ class NatsBackend:
         """
         Return an unopened backend to the same servers, with a connection of its own.
         """
+        return self._twin(reads=self._reads)
+
+    def reader(self) -> Self:
+        """
+        Return an unopened backend to the same servers that only reads, and makes no stream.
+        """
+        return self._twin(reads=True)
+
+    def _twin(self, *, reads: bool) -> Self:
         options = {
             field.name: getattr(self._options, field.name) for field in fields(self._options)
         }
-        return type(self)(self._url, **options)
+        return type(self)(self._url, _reads=reads, **options)
 
     async def open(self, *, timeout_ms: int) -> None:
         """
@@ -216,7 +229,10 @@ class NatsBackend:
     async def _prepare(self, wire: Wire) -> _Opened:
         self._version = check_server(await wire.hello(), self._options, self._where)
         stream = Stream(wire, self._options, self._subjects, self._where)
-        told = await stream.prepare()
+        if self._reads:
+            told = await look_at_stream(wire, self._options, self._subjects, self._where)
+        else:
+            told = await stream.prepare()
         self._replicas = told["config"].get("num_replicas", 1)
         self._time.heard(told["ts"], wire.connections)
         ledger = Ledger(
@@ -233,6 +249,7 @@ class NatsBackend:
             ledger=ledger,
             history=HistoryReader(stream, self._subjects, self._options.retention, self._time),
             pruner=Pruner(
+                wire=wire,
                 stream=stream,
                 subjects=self._subjects,
                 options=self._options,
@@ -248,10 +265,10 @@ class NatsBackend:
         self._state = "closed"
         wire, parts = self._wire, self._opened_parts
         self._wire = self._opened_parts = None
-        if wire is not None:
-            await wire.close()
         if parts is not None:
             await parts.pruner.close()
+        if wire is not None:
+            await wire.close()
 
     async def time(self, *, timeout_ms: int) -> int | None:
         """
@@ -268,7 +285,7 @@ class NatsBackend:
         """
         Grant each slot to the first token that asks for it.
         """
-        parts = self._opened()
+        parts = self._writing()
         if not requests:
             return []
         answers = await parts.wire.bounded(
@@ -285,7 +302,7 @@ class NatsBackend:
         """
         Record how runs ended.
         """
-        parts = self._opened()
+        parts = self._writing()
         if not requests:
             return []
         return await parts.wire.bounded(
@@ -302,6 +319,35 @@ class NatsBackend:
         return await parts.wire.bounded(
             lambda: parts.history.read(job, limit=limit), timeout_ms=timeout_ms
         )
+
+    async def known_jobs(self, *, timeout_ms: int) -> Sequence[KnownJob]:
+        """
+        Return every job that has a claim, by name.
+        """
+        parts = self._opened()
+        return await parts.wire.bounded(
+            lambda: read_known_jobs(parts.stream, self._subjects), timeout_ms=timeout_ms
+        )
+
+    async def diagnose(self, *, timeout_ms: int) -> Sequence[Finding]:
+        """
+        Look at the stream, and at the server's clock.
+        """
+        wire = self._opened().wire
+        facts = await wire.bounded(
+            lambda: ask_for_facts(
+                wire, self._options, self._subjects, self._where, clock=SystemClock()
+            ),
+            timeout_ms=timeout_ms,
+        )
+        return list(judge(facts))
+
+    def _writing(self) -> _Opened:
+        parts = self._opened()
+        if self._reads:
+            msg = "this backend only reads: it came from reader()"
+            raise BackendStateError(msg)
+        return parts
 
     def _opened(self) -> _Opened:
         if self._state != "open" or self._opened_parts is None:

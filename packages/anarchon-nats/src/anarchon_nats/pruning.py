@@ -8,13 +8,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from anarchon.errors import BackendError
+from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon.records import Retention
 from anarchon_nats.history import Kept, kept_of
 from anarchon_nats.instants import ServerTime, instant_ms
 from anarchon_nats.options import Options
 from anarchon_nats.stream import Stream
 from anarchon_nats.subjects import Subjects
+from anarchon_nats.wire import Wire
 
 __all__ = ["Pruner", "prunable"]
 
@@ -23,6 +24,7 @@ logger = logging.getLogger("anarchon")
 _LEAST_TURN = 64
 _MOST_TURN = 4_096
 _PIECE = 128
+_TIMEOUT_MS = 30_000
 
 
 def prunable(
@@ -59,6 +61,8 @@ class Pruner:
     has the job looked at. A job that goes on is bounded by that, whoever runs it.
 
     Args:
+        wire: The connection.
+
         stream: The stream.
 
         subjects: The names.
@@ -73,12 +77,14 @@ class Pruner:
     def __init__(
         self,
         *,
+        wire: Wire,
         stream: Stream,
         subjects: Subjects,
         options: Options,
         time: ServerTime,
         fresh: Callable[[], Awaitable[object]],
     ) -> None:
+        self._wire = wire
         self._stream = stream
         self._subjects = subjects
         self._options = options
@@ -121,9 +127,11 @@ class Pruner:
             job = next(iter(self._due))
             del self._due[job]
             try:
-                await self._prune(job)
+                await self._wire.bounded(lambda: self._prune(job), timeout_ms=_TIMEOUT_MS)  # noqa: B023 - awaited here
+            except StoreUnavailableError:
+                self._left[job] = 1  # The calls tell of an outage; the next run asks again.
             except BackendError as error:
-                # The calls tell of an outage; a right that is missing is told here alone.
+                # A right that is missing is told here alone.
                 logger.warning("the history of job %r could not be pruned: %s", job, error)
 
     async def _prune(self, job: str) -> None:

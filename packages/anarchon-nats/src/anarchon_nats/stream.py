@@ -94,7 +94,9 @@ def check_stream(
         msg = f"{what} is not anarchon's; give this service another prefix"
         raise StoreRefusedError(msg)
     if layout != _LAYOUT:
-        msg = f"{what} has layout {layout}, and this version of anarchon-nats knows layout {_LAYOUT}"
+        msg = (
+            f"{what} has layout {layout}, and this version of anarchon-nats knows layout {_LAYOUT}"
+        )
         raise ProtocolVersionError(msg)
     must = stream_config(options, subjects)
     for name in ("retention", "max_msgs_per_subject", "discard", "discard_new_per_subject"):

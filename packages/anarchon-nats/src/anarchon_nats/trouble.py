@@ -47,7 +47,7 @@ _MAY_PASS: Final = {
     10194: "the stream is offline",
 }
 _ADVICE: Final = {
-    10023: "free room, raise the account's limits, or name fewer replicas",
+    10023: "the server's or the account's limits of JetStream are reached; nothing was changed, and room lifts it",
     10028: "free memory lifts it",
     10039: "turn JetStream on for this account, or name another user",
     10047: "the disk or max_file_store is full; nothing was changed, and room lifts it",

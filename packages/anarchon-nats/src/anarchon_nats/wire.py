@@ -48,6 +48,7 @@ class Wire:
         self._files_read = False
         self._line: Line | None = None
         self._connecting: asyncio.Task[Line] | None = None
+        self._waiting = 0
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self.connections = 0
@@ -118,24 +119,34 @@ class Wire:
     async def _connect(self) -> Line:
         """
         Wait for a connection that all calls share: who gives up leaves the others theirs.
+
+        One that nobody waits for any more is given up: a try that met silence says nothing when
+        that is over.
         """
         self._check_open()
-        if self._connecting is None:
+        if self._connecting is None or self._connecting.cancelling():
             self._connecting = asyncio.get_running_loop().create_task(self._make())
             self._connecting.add_done_callback(self._made)
+        connecting = self._connecting
+        self._waiting += 1
         try:
-            return await asyncio.shield(self._connecting)
+            return await asyncio.shield(connecting)
         except asyncio.CancelledError:
             # Either the connection was given up, or whoever waits for it here has.
             self._check_open()
             raise
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                connecting.cancel()
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreUnavailableError(_CLOSED)
 
     def _made(self, task: asyncio.Task[Line]) -> None:
-        self._connecting = None
+        if task is self._connecting:
+            self._connecting = None
         if not task.cancelled() and task.exception() is None:
             self._line = task.result()
             self.connections += 1
