@@ -15,7 +15,7 @@ from anarchon_conformance.clauses import CLAUSES
 Run = Callable[..., pytest.RunResult]
 
 # Memory has leases, and lives in one process without anything between.
-ELSEWHERE = {"claim-only", "processes", "proxy"}
+ELSEWHERE = {"claim-only", "processes", "proxy", "line"}
 NOT_APPLICABLE = sum(not ELSEWHERE.isdisjoint(clause.needs) for clause in CLAUSES.values())
 APPLICABLE = len(CLAUSES) - NOT_APPLICABLE
 

@@ -47,6 +47,7 @@ NEEDS = MappingProxyType(
         "hints": "hints are not declared",
         "processes": "the declared reach is one process",
         "proxy": "the profile has no proxy",
+        "line": "the profile has no line that falls silent",
     }
 )
 """
@@ -73,6 +74,9 @@ LIF-6 MUST [clock]
 LIF-7 MUST []
     The backend is what its capabilities declare, speaks this version of the protocol, and says
     in words what it serves.
+LIF-8 MUST [line]
+    A call to a store that has fallen silent ends by its timeout, with a StoreUnavailableError
+    if it was not answered.
 BAT-1 MUST []
     A batch of mixed requests is answered in the order of the requests, each as if it were
     alone.
@@ -294,6 +298,8 @@ CAN-4 MUST []
 CAN-5 MUST [proxy]
     A request that is lost before the store, or whose reply is lost after it, ends in time and
     can be asked again.
+CAN-6 MUST [leases, proxy]
+    The same holds for renewals, releases and registrations.
 GRW-1 MUST []
     Ten thousand runs of one job leave at most twice the retention and one batch of records.
 HNT-1 MUST [leases, hints]

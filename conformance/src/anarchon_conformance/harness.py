@@ -167,6 +167,7 @@ class Bench:
             "hints": capabilities.hints,
             "processes": capabilities.reach is not Reach.PROCESS and bool(self.profile.origin),
             "proxy": self.profile.proxy is not None,
+            "line": self.profile.line is not None,
         }
         lacking = [NEEDS[need] for need in CLAUSES[clause_id].needs if not met[need]]
         return "; ".join(lacking) or None

@@ -12,7 +12,16 @@ from typing import Any, Protocol
 from anarchon.backend import Backend
 from anarchon.records import Retention
 
-__all__ = ["BackendProfile", "Loss", "Opener", "ProfileError", "Proxy", "ProxyOpener"]
+__all__ = [
+    "BackendProfile",
+    "Line",
+    "LineOpener",
+    "Loss",
+    "Opener",
+    "ProfileError",
+    "Proxy",
+    "ProxyOpener",
+]
 
 
 class ProfileError(ValueError):
@@ -69,6 +78,23 @@ ProxyOpener = Callable[[str], AbstractAsyncContextManager[Proxy]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """
+    A client whose store can fall silent.
+
+    After ``fall_silent()`` the store answers nothing any more, and nobody tells the
+    client so: connections stay open, new ones are taken or not, as it comes. Leaving
+    the context ends the silence.
+    """
+
+    backend: Backend
+    fall_silent: Callable[[], None]
+
+
+LineOpener = Callable[[str], AbstractAsyncContextManager[Line]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackendProfile:
     """
     One backend as the kit sees it.
@@ -88,6 +114,8 @@ class BackendProfile:
 
         proxy: Opens a client whose messages can be lost; None if there is none.
 
+        line: Opens a client whose store can fall silent; None if there is none.
+
         endpoint: Host and port of a namespace's server, for tests that put a proxy
             of their own between.
 
@@ -104,6 +132,7 @@ class BackendProfile:
     time_scale: float = 1.0
     waivers: Mapping[str, str] = field(default_factory=dict)
     proxy: ProxyOpener | None = None
+    line: LineOpener | None = None
     endpoint: Callable[[str], tuple[str, int]] | None = None
     origin: str = ""
 

@@ -7,13 +7,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, cast
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from anarchon.backend import LeaseBackend, Verdict
 from anarchon.errors import BackendError
 from anarchon.records import Status
 from anarchon_conformance.harness import Bench, Instance, World, new_token, pause
 from anarchon_conformance.marking import clause
+
+T = TypeVar("T")
+Lose = Callable[[], None]
 
 _TURNS = 8
 _FRACTIONS = 8
@@ -185,31 +190,69 @@ async def test_cancelling_one_caller_leaves_the_others(bench: Bench) -> None:
         assert Verdict.WON == (await instance.claim(slot, job="last")).verdict
 
 
-@clause("CAN-5")
-async def test_lost_message_can_be_sent_again(bench: Bench) -> None:
+async def _twice(lose: Callable[[], None], call: Callable[[], Awaitable[T]]) -> T:
     """
-    Whether the request got lost or its reply, the call ends, and the same call tells the truth.
+    Make a call whose message gets lost, and make it again.
+    """
+    lose()
+    with contextlib.suppress(BackendError):
+        await call()
+    return await call()
+
+
+@asynccontextmanager
+async def _lossy(bench: Bench) -> AsyncIterator[tuple[World, Instance, tuple[Lose, Lose]]]:
+    """
+    Give a world, an instance in it whose messages get lost, and the two ways to lose one.
     """
     opened = bench.profile.proxy
     assert opened is not None
     namespace = bench.namespace()
     async with bench.world(namespace=namespace) as world, opened(namespace) as proxy:
-        reader = await world.join()
         backend = cast("LeaseBackend", proxy.backend)
         through = Instance(backend=backend, label="through", bench=bench)
+        yield world, through, (proxy.loss.lose_request, proxy.loss.lose_reply)
+
+
+@clause("CAN-5")
+async def test_lost_message_can_be_sent_again(bench: Bench) -> None:
+    """
+    Whether the request got lost or its reply, the call ends, and the same call tells the truth.
+    """
+    async with _lossy(bench) as (world, through, losses):
+        reader = await world.join()
         slot = world.slot(1)
-        losses = (proxy.loss.lose_request, proxy.loss.lose_reply)
         for index, lose in enumerate(losses):
             job, token = f"job-{index}", new_token()
-            lose()
-            with contextlib.suppress(BackendError):
-                await through.claim(slot, token=token, job=job)
-            claimed = await through.claim(slot, token=token, job=job)
-            lose()
-            with contextlib.suppress(BackendError):
-                await through.finish(slot, token, job=job)
-            finished = await through.finish(slot, token, job=job)
+            claimed = await _twice(lose, partial(through.claim, slot, token=token, job=job))
+            finished = await _twice(lose, partial(through.finish, slot, token, job=job))
 
             assert Verdict.WON == claimed.verdict
             assert finished.accepted
             assert Status.SUCCESS == (await reader.record(slot, job=job)).status
+
+
+@clause("CAN-6")
+async def test_lost_message_of_a_lease_can_be_sent_again(bench: Bench) -> None:
+    """
+    A renewal, a release and a registration tell the truth the second time.
+    """
+    async with _lossy(bench) as (world, through, losses):
+        backup = await world.join()
+        slot = world.slot(1)
+        for index, lose in enumerate(losses):
+            job = f"job-{index}"
+            register = partial(through.register, world.slot(0), job=job, fingerprint="one")
+            known = await _twice(lose, register)
+            token = await through.win(slot, job=job)
+            renewed = await _twice(lose, partial(through.renew, slot, token, job=job))
+            released = await _twice(lose, partial(through.release, slot, token, job=job))
+            stale = await through.renew(slot, token, job=job)
+            taken = await backup.claim(slot, attempt=2, job=job)
+            late = await through.release(slot, token, job=job)
+
+            assert (world.slot(0), bool(index)) == (known.high, not known.new)
+            assert renewed.held
+            assert [True, True] == [released.accepted, late.accepted]
+            assert not stale.held
+            assert Verdict.WON == taken.verdict

@@ -5,8 +5,9 @@ The life of a backend: opened once, used, closed; and what it says about itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +20,7 @@ from anarchon.backend import (
     RenewRequest,
     Verdict,
 )
-from anarchon.errors import BackendError, BackendStateError
+from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
 from anarchon.records import Status
 from anarchon_conformance.harness import JOB, Bench, Instance, new_token, only, pause, until
 from anarchon_conformance.marking import clause
@@ -27,12 +28,19 @@ from anarchon_conformance.marking import clause
 # Bounds that no clock in milliseconds leaves in the lifetime of this software: 2020 and 2200.
 _PLAUSIBLE_MS = (1_577_836_800_000, 7_258_118_400_000)
 
+# A call to a silent store gets a thirtieth of the usual time. A busy machine may notice its end late, but not
+# six times as late.
+_SILENT_PART = 30
+_LATE_TIMES = 6
 
-def _calls(backend: LeaseBackend, instance: Instance) -> list[Callable[[], Awaitable[Any]]]:
+
+def _calls(
+    backend: LeaseBackend, instance: Instance, *, timeout_ms: int | None = None
+) -> list[Callable[[], Awaitable[Any]]]:
     """
     Name one call of each kind that the backend declares.
     """
-    timeout_ms = instance.bench.timeout_ms
+    timeout_ms = timeout_ms or instance.bench.timeout_ms
     token = new_token()
     key = {"job": JOB, "slot": 1, "attempt": 1, "token": token}
     claim = instance.claim_request(1, token=token)
@@ -213,3 +221,33 @@ async def test_capabilities_are_true(bench: Bench) -> None:
         assert declared.leases or not declared.hints
         assert declared.store_clock or not declared.leases
         assert backend.service.strip()
+
+
+@clause("LIF-8")
+async def test_call_to_a_silent_store_ends_by_its_timeout(bench: Bench) -> None:
+    """
+    Nobody says that the store is gone; each call finds it out by itself, and so does close().
+    """
+    opened = bench.profile.line
+    assert opened is not None
+    loop = asyncio.get_running_loop()
+    timeout_ms = max(bench.short_ms, bench.timeout_ms // _SILENT_PART)
+    async with opened(bench.namespace()) as line:
+        backend = cast("LeaseBackend", line.backend)
+        through = Instance(backend=backend, label="through", bench=bench)
+        slot = await through.now_ms()
+        line.fall_silent()
+        with pytest.raises(StoreUnavailableError):
+            await backend.claim([through.claim_request(slot)], timeout_ms=timeout_ms)
+        took_ms = []
+        for call in _calls(backend, through, timeout_ms=timeout_ms):
+            begun = loop.time()
+            # Some stores can be read while they take nothing.
+            with contextlib.suppress(StoreUnavailableError):
+                async with asyncio.timeout(bench.timeout_ms / 1_000):
+                    await call()
+            took_ms.append((loop.time() - begun) * 1_000)
+        async with asyncio.timeout(bench.timeout_ms / 1_000):
+            await backend.close()
+
+        assert max(took_ms) < timeout_ms * _LATE_TIMES

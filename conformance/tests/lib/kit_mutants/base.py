@@ -4,8 +4,9 @@ What broken backends are made of: the sound ones, with a seam at every decision.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -38,7 +39,7 @@ from anarchon.protocol import (
 from anarchon.protocol.closing import started_ms_of
 from anarchon.records import Retention
 from anarchon_conformance import BackendProfile
-from anarchon_conformance.profile import Proxy
+from anarchon_conformance.profile import Line, Proxy
 
 __all__ = [
     "MUTANTS",
@@ -94,12 +95,26 @@ def trips(*clauses: str, time_scale: float = 0.05) -> Callable[[Made], Made]:
     return register
 
 
+async def unanswered(timeout_ms: int) -> None:
+    """
+    Wait for a store that says nothing, until the call's time is over.
+
+    Raises:
+        StoreUnavailableError: Always.
+    """
+    await asyncio.sleep(
+        timeout_ms / 1_000
+    )  # The store says nothing, so that there is nothing to await.
+    raise StoreUnavailableError("the store did not answer")
+
+
 class Sound(MemoryBackend):
     """
     The memory backend, with each decision in a method of its own, and with short leases.
     """
 
     lease_ms_min: ClassVar[int] = _LEASE_MS_MIN
+    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(unanswered)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -209,6 +224,8 @@ class SoundClaimOnly(MemoryClaimBackend):
     The claim-only memory backend as it is.
     """
 
+    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(unanswered)
+
 
 class SoundForgetful(SoundClaimOnly):
     """
@@ -269,6 +286,28 @@ class _Lossy:
         return send
 
 
+class _Silent:
+    """
+    Stands between a client and its backend, and lets nothing pass once it is told so.
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._silent = False
+
+    def fall_silent(self) -> None:
+        self._silent = True
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._backend, name)
+        if not self._silent or name in ("open", "close"):
+            return found
+        return self._into_the_void
+
+    async def _into_the_void(self, *_: Any, timeout_ms: int, **__: Any) -> None:
+        await self._backend.unanswered(timeout_ms)
+
+
 def profile_of(backend: type[Any], *, time_scale: float = 1.0, origin: str = "") -> BackendProfile:
     """
     Make a profile of a backend class; its namespaces live as long as the profile.
@@ -295,10 +334,17 @@ def profile_of(backend: type[Any], *, time_scale: float = 1.0, origin: str = "")
             lossy: Any = _Lossy(opened)
             yield Proxy(backend=lossy, loss=lossy)
 
+    @asynccontextmanager
+    async def open_line(namespace: str) -> AsyncIterator[Line]:
+        async with open_it(namespace) as opened:
+            silent: Any = _Silent(opened)
+            yield Line(backend=silent, fall_silent=silent.fall_silent)
+
     return BackendProfile(
         name=backend.__name__,
         open=open_it,
         proxy=open_proxy,
+        line=open_line,
         time_scale=time_scale,
         origin=origin,
     )

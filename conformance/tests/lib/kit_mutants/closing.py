@@ -331,7 +331,7 @@ class LeavesTheToken(Sound):
         return replace(change, state=replace(change.state, live=live))
 
 
-@trips("REL-3", "CAN-3")
+@trips("REL-3", "CAN-3", "CAN-6")
 class RefusesRepeatedReleases(Sound):
     """
     A release whose answer got lost is refused the second time.

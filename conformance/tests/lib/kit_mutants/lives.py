@@ -5,7 +5,7 @@ Backends that are wrong about their own life, their clock, their reach or their 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import BackendError, BackendStateError
 from anarchon.memory import MemoryStore
 from anarchon.protocol import Change, Now
-from kit_mutants.base import Sound, State, profile_of, trips
+from kit_mutants.base import Sound, State, profile_of, trips, unanswered
 
 
 @trips("LIF-1")
@@ -124,6 +124,32 @@ class DeclaresHintsWithoutLeases(Sound):
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, leases=False)
+
+
+async def _for_ever(_timeout_ms: int) -> None:
+    await asyncio.Event().wait()
+
+
+async def _as_long_as_it_likes(timeout_ms: int) -> None:
+    await unanswered(timeout_ms * 20)
+
+
+@trips("LIF-8", time_scale=0.01)
+class WaitsForSilentStores(Sound):
+    """
+    A call to a store that says nothing has no end.
+    """
+
+    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(_for_ever)
+
+
+@trips("LIF-8", time_scale=0.01)
+class HasATimeoutOfItsOwn(Sound):
+    """
+    A call ends when the backend sees fit, not when it was told to.
+    """
+
+    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(_as_long_as_it_likes)
 
 
 class ReachesTooFar(Sound):

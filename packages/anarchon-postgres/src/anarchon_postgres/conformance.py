@@ -20,10 +20,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Opener, ProfileError, Proxy
+from anarchon_conformance.profile import BackendProfile, Line, Opener, ProfileError, Proxy
 from anarchon_postgres.backend import PostgresBackend
 from anarchon_postgres.driver import connect
-from anarchon_postgres.relay import relay_to
+from anarchon_postgres.relay import Relay, relay_to
 from anarchon_postgres.schema import quoted
 
 __all__ = ["any_server", "oldest", "opener_for", "pooled", "profile"]
@@ -141,20 +141,35 @@ async def _drop_schemas(dsn: str, run: str) -> None:
 
 def _profile(name: str, find: _Find) -> BackendProfile:
     @asynccontextmanager
-    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
+    async def near(namespace: str) -> AsyncIterator[tuple[PostgresBackend, Relay]]:
         parts = urlsplit(find())
         async with relay_to(parts.hostname or "127.0.0.1", parts.port or _PORT) as (relay, port):
             login, at, _ = parts.netloc.rpartition("@")
             # The relay reads the messages that it loses, so that they cannot be encrypted.
-            near = parts._replace(netloc=f"{login}{at}127.0.0.1:{port}", query="sslmode=disable")
-            backend = PostgresBackend(near.geturl(), schema=_schema(namespace))
+            place = parts._replace(netloc=f"{login}{at}127.0.0.1:{port}", query="sslmode=disable")
+            backend = PostgresBackend(place.geturl(), schema=_schema(namespace))
             await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
             try:
-                yield Proxy(backend=backend, loss=relay)
+                yield backend, relay
             finally:
                 await backend.close()
 
-    return BackendProfile(name=name, open=opener_for(PostgresBackend, find), proxy=through_relay)
+    @asynccontextmanager
+    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
+        async with near(namespace) as (backend, relay):
+            yield Proxy(backend=backend, loss=relay)
+
+    @asynccontextmanager
+    async def over_line(namespace: str) -> AsyncIterator[Line]:
+        async with near(namespace) as (backend, relay):
+            yield Line(backend=backend, fall_silent=relay.fall_silent)
+
+    return BackendProfile(
+        name=name,
+        open=opener_for(PostgresBackend, find),
+        proxy=through_relay,
+        line=over_line,
+    )
 
 
 profile = _profile("postgres", any_server)

@@ -27,6 +27,7 @@ class Relay:
         self._server = (host, port)
         self._lose_request = False
         self._lose_reply = False
+        self._silent = False
 
     def lose_request(self) -> None:
         """
@@ -39,6 +40,12 @@ class Relay:
         Let the store commit the next request, and let its reply vanish.
         """
         self._lose_reply = True
+
+    def fall_silent(self) -> None:
+        """
+        Take what comes from now on and pass nothing on, as a machine does that was cut off.
+        """
+        self._silent = True
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """
@@ -60,6 +67,8 @@ class Relay:
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
+            if self._silent:
+                continue
             if self._lose_request:
                 self._lose_request = False
                 return
@@ -84,7 +93,7 @@ class Relay:
                     withheld = True
                 if withheld and kind == b"Z":
                     return
-                if not withheld:
+                if not withheld and not self._silent:
                     writer.write(header + body)
                     await writer.drain()
 

@@ -11,13 +11,13 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeVar
 
 from anarchon.errors import StoreUnavailableError
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Opener, Proxy
+from anarchon_conformance.profile import BackendProfile, Line, Opener, Proxy
 from anarchon_sqlite.backend import SqliteBackend
 from anarchon_sqlite.hop import Hop
 from anarchon_sqlite.transaction import Ticket
@@ -112,4 +112,25 @@ async def _open_lossy(namespace: str) -> AsyncIterator[Proxy]:
         await backend.close()
 
 
-profile = BackendProfile(name="sqlite", open=opener_for(SqliteBackend), proxy=_open_lossy)
+@asynccontextmanager
+async def _open_line(namespace: str) -> AsyncIterator[Line]:
+    """
+    Open a backend whose file somebody can lock for good: nothing else keeps a file from answering.
+
+    The file is the namespace's own, so that other tests of the run go on.
+    """
+    path = _folder() / f"{_prefix(namespace)}.db"
+    backend = SqliteBackend(path)
+    await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        try:
+            yield Line(
+                backend=backend, fall_silent=lambda: other.execute("BEGIN IMMEDIATE").close()
+            )
+        finally:
+            await backend.close()
+
+
+profile = BackendProfile(
+    name="sqlite", open=opener_for(SqliteBackend), proxy=_open_lossy, line=_open_line
+)

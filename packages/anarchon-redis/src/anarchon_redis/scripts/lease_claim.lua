@@ -1,7 +1,5 @@
 -- The table of answers to a claim: the first row that fits decides.
 
-local EARLY_TOLERANCE = 500
-
 local function won(state, previous)
   return {'won', '', state.high, previous, state.since, '', ''}
 end
