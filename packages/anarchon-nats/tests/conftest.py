@@ -45,7 +45,7 @@ def administer(url: str) -> Callable[..., Any]:
     return lambda call, body=None: ask_nats(address, f"$JS.API.{call}", body)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[testbed.NatsCluster]:
     """
     Three nodes, all of which run when a test begins.

@@ -40,6 +40,9 @@ class NatsServer(Server):
         store_bytes_max: How much JetStream may put on disk.
 
         config: More settings, by their names in the server's configuration.
+
+        greeted: Whether the server lets us in; False where it asks for more than a password, and
+            listening has to do.
     """
 
     kind = "nats"
@@ -55,6 +58,7 @@ class NatsServer(Server):
         tls: bool = False,
         store_bytes_max: int | None = None,
         config: Mapping[str, Any] | None = None,
+        greeted: bool = True,
         environment: dict[str, str] | None = None,
     ) -> None:
         special = not jetstream or users or token or tls or store_bytes_max or config or environment
@@ -67,6 +71,7 @@ class NatsServer(Server):
         self._tls = tls
         self._store_bytes_max = store_bytes_max
         self._config = dict(config or {})
+        self._greeted = greeted
         self.certificates: Certificates | None = None
 
     @property
@@ -125,7 +130,7 @@ class NatsServer(Server):
         return ContainerPlan(port=4222, command=("--jetstream",), environment={})
 
     def _probe(self) -> str:
-        return greet_nats(self.address)
+        return greet_nats(self.address, log_in=self._greeted)
 
     def _own_url(self) -> str:
         scheme = "tls" if self._tls else "nats"

@@ -32,13 +32,16 @@ class NatsAddress:
     ca: Path | None = None
 
 
-def greet_nats(address: NatsAddress, *, timeout_ms: int = 2000) -> str:
+def greet_nats(address: NatsAddress, *, log_in: bool = True, timeout_ms: int = 2000) -> str:
     """
-    Log in, and give the server's version.
+    Log in, or only be greeted, and give the server's version.
 
     Raises ServerFailedError with the server's words, OSError where it cannot be reached in time.
     """
-    return _session(address, b"PING\r\n", timeout_ms, until=b"PONG")[0]
+    if log_in:
+        return _session(address, b"PING\r\n", timeout_ms, until=b"PONG")[0]
+    with socket.create_connection((address.host, address.port), timeout_ms / 1000) as plain:
+        return _version(_greeting(plain))
 
 
 def ask_nats(
@@ -66,12 +69,12 @@ def _session(
 ) -> tuple[str, bytes]:
     plain = socket.create_connection((address.host, address.port), timeout_ms / 1000)
     with plain:
-        info = json.loads(_greeting(plain).partition(b" ")[2])
+        version = _version(_greeting(plain))
         if address.ca is None:
-            return info["version"], _exchange(plain, address, words, until)
+            return version, _exchange(plain, address, words, until)
         context = ssl.create_default_context(cafile=str(address.ca))
         with context.wrap_socket(plain, server_hostname=address.host) as secret:
-            return info["version"], _exchange(secret, address, words, until)
+            return version, _exchange(secret, address, words, until)
 
 
 def _exchange(connection: socket.socket, address: NatsAddress, words: bytes, until: bytes) -> bytes:
@@ -92,6 +95,11 @@ def _exchange(connection: socket.socket, address: NatsAddress, words: bytes, unt
                 return b"" if kind == b"HMSG" else data
             if kind == until:
                 return b""
+
+
+def _version(greeting: bytes) -> str:
+    version: str = json.loads(greeting.partition(b" ")[2])["version"]
+    return version
 
 
 def _greeting(connection: socket.socket) -> bytes:
