@@ -22,9 +22,9 @@ class Block:
     """
     One fenced block, and the remarks on the lines before it, by their words.
 
-    `<!-- no-run: reason -->` exempts it from running; `<!-- file: NAME -->` gives it a name beside the page's other
-    named blocks; `<!-- from: PATH -->` says that it is an excerpt of a file of the repository; `<!-- pytest: reason -->`
-    has it run by pytest.
+    `<!-- no-run: reason -->` exempts it from running; `<!-- file: NAME -->` gives it a name beside the page's
+    other named blocks; `<!-- from: PATH -->` says that it is an excerpt of a file of the repository;
+    `<!-- pytest: reason -->` has it run by pytest.
     """
 
     path: Path
