@@ -117,9 +117,13 @@ def client_error(error: BaseException, where: str) -> BackendError:
     """
     words = str(error).strip().removeprefix("nats: ") or type(error).__name__
     cause: BaseException | None = error
-    while cause is not None:
+    seen: list[BaseException] = []
+    while (
+        cause is not None and cause not in seen
+    ):  # A cause may have been raised beside its effect.
         if isinstance(cause, ssl.SSLCertVerificationError):
             return StoreRefusedError(f"{where}: {words}; the server's certificate was refused")
+        seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, ssl.SSLError):
         return StoreRefusedError(f"{where}: {words}; TLS could not be agreed on")

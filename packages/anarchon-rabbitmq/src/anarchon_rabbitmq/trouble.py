@@ -81,8 +81,12 @@ def _refused_certificate(error: BaseException | None) -> bool:
     """
     Say whether the other side could not prove who it is: waiting does not cure that.
     """
-    while error is not None:
+    seen: list[BaseException] = []
+    while (
+        error is not None and error not in seen
+    ):  # A cause may have been raised beside its effect.
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
+        seen.append(error)
         error = error.__cause__ or error.__context__
     return False
