@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-import nkeys
+import nkeys  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 import anarchon_testbed as testbed
@@ -49,13 +49,12 @@ def test_tls_is_checked(opened: Opened, ask: Ask) -> None:
         assert server.certificates is not None
         ca = str(server.certificates.ca)
         won = []
-        for number, (place, options) in enumerate(
-            [
-                (server.url, {"ca_file": ca}),
-                (server.url, {"verify": False}),
-                (server.url.replace("tls:", "nats:"), {"ca_file": ca}),
-            ]
-        ):
+        ways: list[tuple[str, dict[str, Any]]] = [
+            (server.url, {"ca_file": ca}),
+            (server.url, {"verify": False}),
+            (server.url.replace("tls:", "nats:"), {"ca_file": ca}),
+        ]
+        for number, (place, options) in enumerate(ways):
             async with opened(place, **options) as backend:
                 won.append(await wins(backend, ask, f"job-{number}"))
         with pytest.raises(StoreRefusedError, match="certificate was refused"):

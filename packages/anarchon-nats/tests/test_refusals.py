@@ -347,6 +347,7 @@ def test_a_record_larger_than_the_server_takes_is_refused(
             with pytest.raises(StoreRefusedError, match="max_payload"):
                 await backend.finish([long], timeout_ms=TIMEOUT_MS)
             (closed,) = await backend.finish([end(claim)], timeout_ms=TIMEOUT_MS)
+            assert not isinstance(closed, BackendError)
             assert closed.accepted
 
     with testbed.nats(config={"max_payload": 8_192}) as server:

@@ -111,4 +111,5 @@ async def main(url: str, prefix: str, name: str, runs: int, pause_ms: int) -> No
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])))
+    place, own_prefix, own_name, count, pause = sys.argv[1:]
+    asyncio.run(main(place, own_prefix, own_name, int(count), int(pause)))
