@@ -33,6 +33,15 @@ def url() -> str:
     return testbed.shared_url("rabbitmq")
 
 
+@pytest.fixture(scope="session")
+def broker() -> Iterator[testbed.RabbitMQServer]:
+    """
+    A RabbitMQ of these tests' own, which they may break.
+    """
+    with testbed.rabbitmq(own=True) as server:
+        yield server
+
+
 @pytest.fixture
 def prefix() -> str:
     """

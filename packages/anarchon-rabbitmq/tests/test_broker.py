@@ -146,17 +146,16 @@ def test_a_broker_that_says_no(url: str, prefix: str) -> None:
     assert "127.0.0.1:1" in str(nobody)
 
 
-def test_a_user_without_rights(url: str, prefix: str) -> None:
+def test_a_user_without_rights(broker: testbed.RabbitMQServer, prefix: str) -> None:
     """
     A user who may not make the stream hears which rights are needed.
     """
-    with testbed.rabbitmq(own=True) as server:
-        server.evaluate(
-            'rabbit_auth_backend_internal:add_user(<<"poor">>, <<"pass">>, <<"test">>),'
-            "rabbit_auth_backend_internal:set_permissions("
-            '<<"poor">>, <<"/">>, <<"^$">>, <<"^$">>, <<"^$">>, <<"test">>)'
-        )
-        error = refused(f"amqp://poor:pass@{server.host}:{server.port}", prefix=prefix)
+    nothing = ", ".join(['<<"^$">>'] * 3)
+    broker.evaluate(
+        'rabbit_auth_backend_internal:add_user(<<"poor">>, <<"pass">>, <<"test">>),'
+        f'rabbit_auth_backend_internal:set_permissions(<<"poor">>, <<"/">>, {nothing}, <<"test">>)'
+    )
+    error = refused(f"amqp://poor:pass@{broker.host}:{broker.port}", prefix=prefix)
 
     assert isinstance(error, StoreRefusedError)
     assert "ACCESS_REFUSED" in str(error)

@@ -22,6 +22,7 @@ from anarchon_rabbitmq import RabbitMQBackend
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, Verdict
+from anarchon.errors import StoreUnavailableError
 
 pytestmark = pytest.mark.slow
 
@@ -53,29 +54,45 @@ def tell(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
-def begin(started: Started, url: str, prefix: str, slots: int) -> list[subprocess.Popen[str]]:
+class Race:
     """
-    Start the racers, and let them go together.
+    Racers in processes of their own.
     """
-    racers = [started("race", url, prefix, f"racer-{number}", slots) for number in range(PROCESSES)]
-    for racer in racers:
-        said = line(racer)
 
-        assert "ready" == said, racer.communicate()[1]
-    first = time.time_ns() // 1_000_000 - 60_000
-    for racer in racers:
-        tell(racer, str(first))
-    return racers
+    def __init__(self, started: Started, url: str, prefix: str, *, legs: int = 1) -> None:
+        self._racers = [
+            started("race", url, prefix, f"racer-{number}", SLOTS, legs)
+            for number in range(PROCESSES)
+        ]
+        for racer in self._racers:
+            said = line(racer)
 
+            assert "ready" == said, racer.communicate()[1]
+        self._first = time.time_ns() // 1_000_000 - 60_000
 
-def end(racers: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
-    """
-    Wait for the racers, and give what they tell.
-    """
-    outputs = [racer.communicate(timeout=RACE_SECONDS_MAX) for racer in racers]
+    def run_leg(self) -> None:
+        """
+        Let the racers go for the next part of the slots, and return when all of them are under way.
+        """
+        for racer in self._racers:
+            tell(racer, str(self._first))
+        for racer in self._racers:
+            assert "under way" == line(racer)
 
-    assert [0] * PROCESSES == [racer.returncode for racer in racers], outputs
-    return [json.loads(output) for output, _ in outputs]
+    def end(self) -> list[dict[str, Any]]:
+        """
+        Wait for the racers, and give what they tell.
+        """
+        outputs = [racer.communicate(timeout=RACE_SECONDS_MAX) for racer in self._racers]
+
+        failed = [
+            errors[-2_000:]
+            for racer, (_, errors) in zip(self._racers, outputs, strict=True)
+            if racer.returncode
+        ]
+
+        assert [] == failed
+        return [json.loads(output) for output, _ in outputs]
 
 
 def winners(told: list[dict[str, Any]]) -> Counter[int]:
@@ -90,25 +107,32 @@ def test_one_winner_on_one_node(version: str, prefix: str, started: Started) -> 
     """
     16 claimers in 4 processes: each slot has exactly one winner, and every process wins some.
     """
-    told = end(begin(started, testbed.shared_url("rabbitmq", version), prefix, SLOTS))
+    race = Race(started, testbed.shared_url("rabbitmq", version), prefix)
+    race.run_leg()
+    told = race.end()
 
     assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
     assert all(each["won"] for each in told), "a process that wins nothing raced nobody"
     assert 0 == sum(each["failures"] for each in told)
 
 
-async def claims_go_on(url: str, prefix: str) -> list[Verdict]:
+async def claims_go_on(url: str, prefix: str, job: str) -> list[Verdict]:
     """
-    Claim one more slot with each of two instances that come new.
+    Claim one more slot with each of two instances that come new, once they are let in.
     """
     slot = time.time_ns() // 1_000_000
     verdicts = []
     for token in ("one", "two"):
         backend = RabbitMQBackend(url, prefix=prefix)
-        await backend.open(timeout_ms=60_000)
+        for _ in range(200):
+            try:
+                await backend.open(timeout_ms=30_000)
+            except StoreUnavailableError:
+                await asyncio.sleep(0.1)  # A node that returns has no copy of the stream at first.
+            else:
+                break
         (answer,) = await backend.claim(
-            [ClaimRequest(job="afterwards", slot=slot, token=token, instance_id=token)],
-            timeout_ms=30_000,
+            [ClaimRequest(job=job, slot=slot, token=token, instance_id=token)], timeout_ms=30_000
         )
         verdicts.append(answer.verdict)  # type: ignore[union-attr]  # An error has no verdict, and fails the test.
         await backend.close()
@@ -125,19 +149,22 @@ def test_one_winner_in_a_cluster_that_loses_its_leader(
     A claim under way is asked again with its token, and answered as it went. No claim outlasts its deadline.
     """
     with testbed.rabbitmq_cluster(version) as cluster:
-        racers = begin(started, cluster.url, prefix, SLOTS)
+        race = Race(started, cluster.url, prefix, legs=3)
+        race.run_leg()
         leader = cluster.leader_of(f"{prefix}.runs")
         follower = next(node for node in cluster.nodes if node is not leader)
+        race.run_leg()
         follower.kill_now()
         follower.start_now()
-        cluster.agree_now()
+        back = asyncio.run(claims_go_on(follower.url, prefix, "at the follower"))
         leader = cluster.leader_of(f"{prefix}.runs")
+        race.run_leg()
         leader.kill_now()
-        told = end(racers)
-        after = asyncio.run(claims_go_on(cluster.url, prefix))
+        told = race.end()
+        after = asyncio.run(claims_go_on(cluster.url, prefix, "without the leader"))
 
     assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
-    assert [Verdict.WON, Verdict.TAKEN] == after
+    assert [[Verdict.WON, Verdict.TAKEN]] * 2 == [back, after]
     assert 0 < sum(each["failures"] for each in told), "nothing failed: nothing was killed in time"
     assert max(each["longest_ms"] for each in told) <= LONGEST_MS_MAX
 

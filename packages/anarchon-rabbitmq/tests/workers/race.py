@@ -1,8 +1,8 @@
 """
-Race for slots: `race.py URL PREFIX NAME SLOTS` prints, as JSON, those that it won and what came of failures.
+Race for slots: `race.py URL PREFIX NAME SLOTS LEGS` prints, as JSON, those that it won and what came of failures.
 
-It says "ready", and begins when it is sent the first slot. A claim that fails is made again with the same
-token, as a scheduler does it.
+It says "ready", and runs a leg, a part of the slots, for each line with the first slot that it is sent; "under
+way" says that the leg has begun. A claim that fails is made again with the same token, as a scheduler does it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def claimed(
     raise TimeoutError("no answer in any try")
 
 
-async def main(url: str, prefix: str, name: str, slots: int) -> dict[str, Any]:
+async def main(url: str, prefix: str, name: str, slots: int, legs: int) -> dict[str, Any]:
     """
     Claim every slot with several claimers, each a backend of its own, in batches of different lengths.
     """
@@ -55,17 +55,15 @@ async def main(url: str, prefix: str, name: str, slots: int) -> dict[str, Any]:
     ]
     for backend in backends:
         await backend.open(timeout_ms=60_000)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    first = int(await asyncio.to_thread(sys.stdin.readline))
+    say("ready")
     told: dict[str, Any] = {"won": [], "failures": 0, "longest_ms": 0}
 
-    async def race(place: int, backend: RabbitMQBackend) -> None:
+    async def race(place: int, backend: RabbitMQBackend, numbers: list[int], first: int) -> None:
         draw = random.Random(f"{name}/{place}")
-        numbers = list(range(slots))
         if place % 2:
             # Who comes first on one way is first on all of it; on ways that cross, everybody is somewhere.
             draw.shuffle(numbers)
+        begun = False
         while numbers:
             size = draw.randint(1, 20)
             part, numbers = numbers[:size], numbers[size:]
@@ -84,15 +82,31 @@ async def main(url: str, prefix: str, name: str, slots: int) -> dict[str, Any]:
                 for number, answer in zip(part, answers, strict=True)
                 if answer.verdict is Verdict.WON
             ]
+            if not begun and place == 0:
+                begun = True
+                say("under way")
             # Jitter, as instances have it: each wins somewhere.
             await asyncio.sleep(draw.random() / 200)
 
-    await asyncio.gather(*(race(place, backend) for place, backend in enumerate(backends)))
+    for leg in range(legs):
+        first = int(await asyncio.to_thread(sys.stdin.readline))
+        numbers = range(leg * slots // legs, (leg + 1) * slots // legs)
+        await asyncio.gather(
+            *(race(place, backend, list(numbers), first) for place, backend in enumerate(backends))
+        )
     for backend in backends:
         await backend.close()
     return told
 
 
+def say(text: str) -> None:
+    """
+    Tell the test a line.
+    """
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    place, prefix, name, slots = sys.argv[1:5]
-    sys.stdout.write(json.dumps(asyncio.run(main(place, prefix, name, int(slots)))) + "\n")
+    place, prefix, name, slots, legs = sys.argv[1:6]
+    say(json.dumps(asyncio.run(main(place, prefix, name, int(slots), int(legs)))))
