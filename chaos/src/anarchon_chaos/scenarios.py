@@ -35,6 +35,14 @@ __all__ = ["SCENARIOS", "cases", "scenario"]
 
 _LONG_MS = 60_000
 _ON_SIBLINGS = ("crash", "cut-silent", "lost-reply-claim")
+_ON_CLAIM_ONLY = (
+    "deploy",
+    "herd",
+    "lost-reply-claim",
+    "lost-reply-finish",
+    "slow-latency",
+    "store-crash",
+)
 _LEASES = frozenset({"leases"})
 _NETWORK = frozenset({"network"})
 _BOTH = _LEASES | _NETWORK
@@ -279,4 +287,8 @@ def cases(*, bounded: bool) -> list[tuple[Scenario, StoreKind]]:
 
 
 def _is_bounded(one: Scenario, store: StoreKind) -> bool:
-    return one.bounded and (not store.sibling or one.name in _ON_SIBLINGS)
+    return (
+        one.bounded
+        and (not store.sibling or one.name in _ON_SIBLINGS)
+        and (store.leases or one.name in _ON_CLAIM_ONLY)
+    )

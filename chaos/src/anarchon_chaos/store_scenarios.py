@@ -31,7 +31,7 @@ def _server_killed(name: str, down_ms: int, *, bounded: bool) -> Scenario:
     )
 
 
-def _server_frozen(name: str, ms: int, expect: Expectation) -> Scenario:
+def _server_frozen(name: str, ms: int, expect: Expectation, *, bounded: bool) -> Scenario:
     return Scenario(
         name=name,
         says="as a cut, for all at once; everybody comes back by themselves",
@@ -41,6 +41,7 @@ def _server_frozen(name: str, ms: int, expect: Expectation) -> Scenario:
         steps=(AwaitSlot(ms=1_500), FreezeServer(ms=ms), Pause(ms=4_000)),
         expect=expect,
         place="own",
+        bounded=bounded,
     )
 
 
@@ -60,11 +61,13 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
         "store-freeze",
         1_000,
         Expectation(complete=False, attempts_max=1, settle_ms=6_000),
+        bounded=False,
     ),
     _server_frozen(
         "store-freeze-past-lease",
         LEASE_MS + 2_000,
         Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
+        bounded=True,
     ),
     *(
         Scenario(
@@ -81,6 +84,7 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
                 settle_ms=6_000,
             ),
             place="refusing",
+            bounded=how in ("full", "password"),
         )
         for how, says in _REFUSALS
     ),
@@ -101,6 +105,7 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
         steps=(AwaitWork(runs=4, ms=1_500), StepStoreClock(seconds=-3_600), Pause(ms=4_000)),
         expect=Expectation(attempts_max=1, told=("clock:store",)),
         place="clock",
+        bounded=False,
     ),
     Scenario(
         name="fail-over",
