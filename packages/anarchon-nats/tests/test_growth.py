@@ -144,19 +144,20 @@ def test_a_week_leaves_bounded_state(
     """
     Messages, bytes, disk and memory are those of a few days, whatever has passed; a dead run is still told.
     """
-    with testbed.nats(own=True) as server:
+    # The server writes half-empty blocks anew when it syncs: every two minutes, unless it is told.
+    with testbed.nats(config={"jetstream": {"sync_interval": "1s"}}) as server:
         seen, records, again = asyncio.run(live(server, prefix, ask, end))
     for name, figures in zip(("begin", "middle", "end"), seen, strict=True):
         record_property(f"nats week {name}", json.dumps(asdict(figures)))
-    begin, middle, last = seen
+    _begin, middle, last = seen
     runs = WEEK_MS // STEP_MS
     in_memory = DEFAULT_MEMORY_MS // STEP_MS + 2
     bound = JOBS * 2 * (RECORDS + in_memory + max(TURN, in_memory) + 1)
 
     assert last.messages <= bound < JOBS * 2 * runs
     assert middle.messages <= bound
-    # Blocks that are half empty are written anew; a block is some megabytes.
-    assert last.disk_bytes < begin.disk_bytes + 4 * last.stream_bytes + 32_000_000
-    assert last.memory_bytes < begin.memory_bytes + 64_000_000
+    # Half a week more costs a few blocks of two megabytes, and room that the server's collector has not freed yet.
+    assert last.disk_bytes < middle.disk_bytes + 8_000_000
+    assert last.memory_bytes < middle.memory_bytes + 48_000_000
     assert [Status.SUCCESS] * RECORDS + [Status.RUNNING] == [each.status for each in records]
     assert Verdict.LATE == again

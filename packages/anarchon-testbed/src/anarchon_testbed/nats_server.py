@@ -39,7 +39,8 @@ class NatsServer(Server):
 
         store_bytes_max: How much JetStream may put on disk.
 
-        config: More settings, by their names in the server's configuration.
+        config: More settings, by their names in the server's configuration; those of JetStream
+            are added to ours.
 
         greeted: Whether the server lets us in; False where it asks for more than a password, and
             listening has to do.
@@ -118,7 +119,10 @@ class NatsServer(Server):
                 "cert_file": str(self.certificates.certificate),
                 "key_file": str(self.certificates.key),
             }
-        return settings | self._config
+        for name, value in self._config.items():
+            known = settings.get(name) if name == "jetstream" else None
+            settings[name] = {**known, **value} if isinstance(known, dict) else value
+        return settings
 
     def _command(self) -> list[str]:
         assert self._program is not None
