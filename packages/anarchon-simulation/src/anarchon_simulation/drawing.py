@@ -54,6 +54,10 @@ def draw_plan(seed: int, *, order: Order = "fifo") -> Plan:
     # Dice of their own: what is drawn with the others stays as it was, seed by seed.
     more = Random(f"{seed}:more")  # noqa: S311 - a seed must give the same again
     jobs = tuple(_draw_habits(more, job) for job in jobs)
+    faults = [
+        replace(fault, job=more.choice(jobs).name) if isinstance(fault, Stray) else fault
+        for fault in faults
+    ]
     faults += [_draw_nuisance(more, names) for _ in range(more.randint(0, 3))]
     faults += _draw_deploy(more, names) if more.random() < 0.2 else []
     return Plan(

@@ -38,7 +38,6 @@ ROWS = frozenset(
         "claim: late, superseded",
         "claim: late, superseded, and names the run that is live",
         "claim: late, too old",
-        "claim: late, too old, and names the run that is live",
         "claim: done, ended",
         "claim: done, ended, and names the run that is live",
         "claim: done, given up after crashes",

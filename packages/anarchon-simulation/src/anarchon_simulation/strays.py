@@ -4,9 +4,11 @@ Requests that nobody could have sent: the store must answer them, and change not
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from anarchon.backend import ClaimRequest, FinishRequest, ReleaseRequest, RenewRequest
+from anarchon.protocol.state import lease_end_ms
 from anarchon.records import Status
 from anarchon_simulation.store import SimulatedStore
 
@@ -19,6 +21,8 @@ _LEASE_MS = 3_000
 def send_strays(store: SimulatedStore, job: str) -> None:
     """
     Ask for a takeover of a run that the store does not know, and close the newest with a wrong token.
+
+    While a lease holds, ask for a slot that would wait for its run, too.
     """
     state = store.memory.states.get(job)
     high = store.time() if state is None or state.high is None else state.high
@@ -34,6 +38,12 @@ def send_strays(store: SimulatedStore, job: str) -> None:
     if not store.leases:
         return
     live = None if state is None else state.live
+    if (
+        live is not None
+        and live.token is not None
+        and lease_end_ms(live, store.memory.now()) > (store.memory.now().lease_ms)
+    ):
+        store.serve("claim", [replace(unknown, attempt=1, overlap="wait")], _SENDER)
     slot, attempt = (high, 1) if live is None else (live.slot, live.attempt)
     named: dict[str, Any] = {
         "job": job,
