@@ -58,8 +58,18 @@ def compared(jobs: list[Job], stored: list[KnownJob], *, leases: bool = True) ->
     [
         (0, 2, Severity.FINE, "0 ms apart (within 1 ms)"),
         (499, 0, Severity.FINE, "499 ms apart"),
-        (501, 0, Severity.WARNING, "501 ms ahead of"),
-        (-90_000, 4, Severity.WARNING, "90000 ms behind"),
+        (
+            501,
+            0,
+            Severity.WARNING,
+            "501 ms ahead of the store's (within 0 ms): an instance here claims too early",
+        ),
+        (
+            -90_000,
+            4,
+            Severity.WARNING,
+            "90000 ms behind the store's (within 2 ms): an instance here starts slots late",
+        ),
         (700, 600, Severity.FINE, "within 300 ms"),
     ],
 )

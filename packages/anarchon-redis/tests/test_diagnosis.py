@@ -211,6 +211,51 @@ def test_eviction_is_judged_by_what_a_strategy_keeps(
     assert severity is found["eviction"].severity
 
 
+def test_settings_that_are_not_known_are_not_guessed() -> None:
+    """
+    Without the right to ask, the append-only file is a note, and a failed snapshot a problem.
+    """
+    found = {
+        each.check: each
+        for each in judge(
+            Facts(
+                server=Server(kind="redis", version="8.6.3", mode="standalone", role="master"),
+                info={**SOUND, "rdb_last_bgsave_status": "err"},
+            ),
+            Options(),
+        )
+    }
+
+    assert Severity.NOTE is found["settings"].severity
+    assert "appendfsync is not known" in found["durability"].message
+    assert (
+        "appendfsync everysec" in judged(config={"appendfsync": "everysec"})["durability"].message
+    )
+    assert Severity.PROBLEM is found["snapshots"].severity
+
+
+@pytest.mark.parametrize(
+    "config", [{"save": ""}, {"save": "900 1", "stop-writes-on-bgsave-error": "no"}]
+)
+def test_failed_snapshot_that_stops_no_claim_is_passed_over(config: dict[str, str]) -> None:
+    """
+    Where no snapshot is asked for, or claims go on without one, an old failure says nothing.
+    """
+    assert "snapshots" not in judged(config=config, rdb_last_bgsave_status="err")
+    assert "snapshots" not in judged(config={"save": "900 1"})
+
+
+def test_replicas_of_a_cluster_cannot_be_waited_for() -> None:
+    """
+    The advice is one that the options allow.
+    """
+    plain = judged(connected_slaves="1")["replicas"]
+    cluster = judged(Options(cluster=True))["replicas"]
+
+    assert "wait_replicas=1" in plain.advice
+    assert "wait_replicas" not in cluster.advice
+
+
 def test_too_few_replicas_are_a_problem() -> None:
     """
     A claim that must reach replicas is not won while they are away.
