@@ -2,7 +2,14 @@
 How Sphinx builds the site. `make docs` stages the pages and calls it: see tools/build_docs.py.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from anarchon import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "anarchon"
 author = "The anarchon contributors"
@@ -42,3 +49,23 @@ html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 mermaid_d3_zoom = False
+html_show_copyright = False
+mermaid_fullscreen = False
+
+
+def setup(app: Sphinx) -> None:
+    """
+    Read docstrings before napoleon does.
+    """
+    app.connect("autodoc-process-docstring", keep_sentence, priority=400)
+
+
+def keep_sentence(  # noqa: PLR0917 - Sphinx calls it by position
+    app: object, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """
+    Keep the first sentence of a property whole: before a colon, napoleon looks for a type.
+    """
+    del app, name, thing, options
+    if what in {"attribute", "data", "property"} and lines:
+        lines[0] = lines[0].replace(": ", " \N{EN DASH} ")

@@ -119,6 +119,7 @@ def main() -> int:
         "-q",
         "-W",
         "--keep-going",
+        "-a",
         "-j",
         "auto",
     ]

@@ -100,8 +100,11 @@ def rendered(path: str, text: str, site: Site) -> str:
 def toctrees(path: str, text: str, site: Site) -> str:
     """
     Return the navigation that an index's headings and links stand for: a hidden tree for each heading.
+
+    The index of a folder is that of the folder's own pages; the first one is that of all.
     """
     page, caption, seen = site.pages[path], "", {site.pages[path]}
+    wide = posixpath.dirname(page) == ""
     trees: dict[str, list[str]] = {}
     for line in prose.without_blocks(text).splitlines():
         if line.startswith("## "):
@@ -109,10 +112,9 @@ def toctrees(path: str, text: str, site: Site) -> str:
         for match in _LINK.finditer(line):
             target = _resolved(path, match["target"].partition("#")[0])
             found = site.pages.get(target)
-            if found is not None and found not in seen:
+            if found is not None and found not in seen and (wide or _beside(page, found)):
                 seen.add(found)
                 trees.setdefault(caption, []).append(found)
-    wide = posixpath.dirname(page) == ""
     return "".join(
         "\n```{toctree}\n:hidden:\n"
         + (f":caption: {name}\n" if name and wide else "")
@@ -195,6 +197,10 @@ def _link(match: re.Match[str], path: str, page: str, site: Site) -> str:
         msg = f"{path}: the link to {target} leads to nothing that the site shows"
         raise ValueError(msg)
     return f"{match['text']}({_relative(page, found)}.md{'#' + anchor if anchor else ''})"
+
+
+def _beside(page: str, other: str) -> bool:
+    return posixpath.dirname(page) == posixpath.dirname(other)
 
 
 def _resolved(path: str, file: str) -> str:
