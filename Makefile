@@ -67,7 +67,7 @@ docs: $(STAMP) ## Build the site from docs/ into .cache/docs/html; a warning or 
 	@$(PY) tools/build_docs.py $(ARGS)
 
 bench: $(STAMP) ## Run the benchmarks
-	@$(PY) bench/run.py $(ARGS)
+	@$(PY) -m bench $(ARGS)
 
 build: $(STAMP) ## Build a wheel and a source archive of every distribution into dist/
 	@rm -rf dist

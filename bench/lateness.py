@@ -1,10 +1,12 @@
 """
 How late runs start, and what they cost, beside a floor in the same run.
 
-The floor is the least that any scheduler on this store has to do: three asyncio
-processes that wake at each slot and race one INSERT a job, all of an instant in
-one transaction; no lease, no history, no takeover. Both do the same slots in
-turn, so that a noisy machine disturbs both alike. Figures are ratios.
+The floor is the least that any scheduler on a store has to do: three asyncio
+processes that wake at each slot and race for it, all jobs of an instant in one round
+trip; no lease, no history, no takeover (stores.py). Both do the same slots in turn,
+so that a noisy machine disturbs both alike. Figures are ratios.
+
+    python -m bench.lateness [--store sqlite|redis|postgres] [--rounds N] [--only one|burst] [--json PATH]
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import resource
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -28,10 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from anarchon import RunContext, Scheduler
-from anarchon_sqlite import SqliteBackend
+from bench.stores import STORES, apart, racer, url_of
 
 PROCESSES = 3
-WARM_UP_S = 4.0
+
+# From when all processes are ready to the first slot that counts, at the least.
+READY_S = 0.7
+ROOT = Path(__file__).parent.parent
 
 
 def cpu_s() -> float:
@@ -45,31 +50,30 @@ def cpu_s() -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """
-    Which slots are run, by how many jobs, on which file.
+    Which slots are run, by how many jobs, on which store.
     """
 
-    path: Path
+    url: str
     jobs: int
     interval_ms: int
-    first_slot: int
     slots: int
-
-    @property
-    def last_slot(self) -> int:
-        """
-        The last slot that counts.
-        """
-        return self.first_slot + (self.slots - 1) * self.interval_ms
 
     def arguments(self) -> list[str]:
         """
         Hand the plan to a worker.
         """
         return [
-            *("--path", str(self.path), "--jobs", str(self.jobs)),
-            *("--interval-ms", str(self.interval_ms)),
-            *("--first-slot", str(self.first_slot), "--slots", str(self.slots)),
+            *("--url", self.url, "--jobs", str(self.jobs)),
+            *("--interval-ms", str(self.interval_ms), "--slots", str(self.slots)),
         ]
+
+    async def agreed(self) -> range:
+        """
+        Say that this process is ready, and hear which slots count.
+        """
+        print("ready", flush=True)
+        first = int(await asyncio.to_thread(sys.stdin.readline))
+        return range(first, first + self.slots * self.interval_ms, self.interval_ms)
 
 
 class Log:
@@ -91,27 +95,16 @@ async def floor(plan: Plan, log: Log) -> float:
     """
     Race the bare claims; returns the CPU seconds that the slots cost.
     """
-    connection = sqlite3.connect(plan.path, isolation_level=None, timeout=5)
-    connection.execute("PRAGMA journal_mode=WAL").fetchall()
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS claim(job TEXT, slot INTEGER, PRIMARY KEY(job, slot)) WITHOUT ROWID"
-    )
+    race = await racer(plan.url)
     loop = asyncio.get_running_loop()
     names = [f"job-{number}" for number in range(plan.jobs)]
+    slots = await plan.agreed()
     begun = cpu_s()
-    for slot in range(plan.first_slot, plan.last_slot + 1, plan.interval_ms):
+    for slot in slots:
         due: asyncio.Future[None] = loop.create_future()
         loop.call_at(loop.time() + slot / 1_000 - time.time(), due.set_result, None)
         await due
-        won = []
-        connection.execute("BEGIN IMMEDIATE")
-        for name in names:
-            cursor = connection.execute("INSERT OR IGNORE INTO claim VALUES(?, ?)", (name, slot))
-            if cursor.rowcount:
-                won.append(name)
-        connection.execute("COMMIT")
-        for name in won:
+        for name in await race(names, slot):
             log.start(name, slot)
     return cpu_s() - begun
 
@@ -120,20 +113,20 @@ async def anarchon(plan: Plan, log: Log) -> float:
     """
     Run the same slots with a scheduler; returns the CPU seconds that they cost.
     """
-    scheduler = Scheduler(SqliteBackend(plan.path), jitter=0)
+    scheduler = Scheduler(plan.url, jitter=0)
 
     async def handler(ctx: RunContext) -> None:
         log.start(ctx.job, ctx.slot)
 
-    offset_s = plan.first_slot % plan.interval_ms / 1_000
     for number in range(plan.jobs):
-        scheduler.every(f"job-{number}", plan.interval_ms / 1_000, handler, offset=offset_s)
+        scheduler.every(f"job-{number}", plan.interval_ms / 1_000, handler)
     async with scheduler:
-        await asyncio.sleep(max(0, plan.first_slot / 1_000 - time.time() - 0.5))
+        slots = await plan.agreed()
+        await asyncio.sleep(max(0, slots[0] / 1_000 - time.time() - 0.3))
         begun = cpu_s()
-        await asyncio.sleep(plan.last_slot / 1_000 - time.time() + plan.interval_ms / 2_000)
+        await asyncio.sleep(slots[-1] / 1_000 - time.time() + plan.interval_ms / 2_000)
         used = cpu_s() - begun
-    log.starts = [start for start in log.starts if plan.first_slot <= start[1] <= plan.last_slot]
+    log.starts = [start for start in log.starts if start[1] in slots]
     return used
 
 
@@ -141,13 +134,14 @@ def work(arguments: argparse.Namespace) -> None:
     """
     Be one of the three processes.
     """
+    # Slots before the first that counts may be missed while the others start.
+    logging.getLogger("anarchon").setLevel(logging.ERROR)
     log = Log()
     bodies: dict[str, Callable[[Plan, Log], Any]] = {"floor": floor, "anarchon": anarchon}
     plan = Plan(
-        path=arguments.path,
+        url=arguments.url,
         jobs=arguments.jobs,
         interval_ms=arguments.interval_ms,
-        first_slot=arguments.first_slot,
         slots=arguments.slots,
     )
     used = asyncio.run(bodies[arguments.worker](plan, log))
@@ -162,9 +156,12 @@ def workers(who: str, plan: Plan) -> Iterator[list[Any]]:
     """
     Start the three processes, and kill whatever is left of them at the end.
     """
-    command = [sys.executable, __file__, "--worker", who, *plan.arguments()]
+    command = [sys.executable, "-m", "bench.lateness", "--worker", who, *plan.arguments()]
     processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        for _ in range(PROCESSES)
     ]
     try:
         yield processes
@@ -174,20 +171,20 @@ def workers(who: str, plan: Plan) -> Iterator[list[Any]]:
             process.wait()
 
 
-def measure(who: str, folder: Path, jobs: int, interval_ms: int, slots: int) -> dict[str, Any]:
+def measure(who: str, url: str, jobs: int, interval_ms: int, slots: int) -> dict[str, Any]:
     """
     Run one phase and sum it up.
     """
-    start_ms = int((time.time() + WARM_UP_S + jobs / 500) * 1_000)
-    first_slot = start_ms // interval_ms * interval_ms + interval_ms
-    plan = Plan(
-        path=folder / f"{who}-{first_slot}.db",
-        jobs=jobs,
-        interval_ms=interval_ms,
-        first_slot=first_slot,
-        slots=slots,
-    )
+    place = apart(url, f"{who}_{time.time_ns() // 1_000_000}")
+    plan = Plan(url=place, jobs=jobs, interval_ms=interval_ms, slots=slots)
     with workers(who, plan) as processes:
+        for process in processes:
+            assert process.stdout.readline() == "ready\n", f"a process of {who} did not start"
+        start_ms = int((time.time() + READY_S) * 1_000)
+        first = f"{start_ms // interval_ms * interval_ms + interval_ms}\n"
+        for process in processes:
+            process.stdin.write(first)
+            process.stdin.flush()
         reports = [json.loads(process.communicate()[0]) for process in processes]
     starts = [tuple(start) for report in reports for start in report["starts"]]
     per_run = Counter((job, slot) for job, slot, _ in starts)
@@ -205,13 +202,13 @@ def measure(who: str, folder: Path, jobs: int, interval_ms: int, slots: int) -> 
 
 
 def compare(
-    title: str, folder: Path, *, jobs: int, interval_ms: int, slots: int, rounds: int
+    title: str, url: str, *, jobs: int, interval_ms: int, slots: int, rounds: int
 ) -> dict[str, Any]:
     """
     Alternate both, and print them beside each other.
     """
     phases = [
-        (who, measure(who, folder, jobs, interval_ms, slots))
+        (who, measure(who, url, jobs, interval_ms, slots))
         for _ in range(rounds)
         for who in ("floor", "anarchon")
     ]
@@ -251,11 +248,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["one", "burst"])
+    parser.add_argument("--jobs", type=int, help="how many are due at one instant")
     parser.add_argument("--worker", choices=["floor", "anarchon"], help=argparse.SUPPRESS)
-    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
-    for hidden in ("--jobs", "--interval-ms", "--first-slot", "--slots"):
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    for hidden in ("--interval-ms", "--slots"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -263,12 +262,12 @@ def main() -> None:
         return
     results = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        url = url_of(arguments.store, Path(name))
         if arguments.only != "burst":
             results.append(
                 compare(
-                    "one job every second",
-                    folder,
+                    f"{arguments.store}: one job every second",
+                    url,
                     jobs=1,
                     interval_ms=1_000,
                     slots=8,
@@ -278,11 +277,11 @@ def main() -> None:
         if arguments.only != "one":
             results.append(
                 compare(
-                    "1,000 jobs due at one instant",
-                    folder,
-                    jobs=1_000,
-                    interval_ms=4_000,
-                    slots=3,
+                    f"{arguments.store}: {arguments.jobs or 1_000} jobs due at one instant",
+                    url,
+                    jobs=arguments.jobs or 1_000,
+                    interval_ms=arguments.interval_ms or 4_000,
+                    slots=arguments.slots or 3,
                     rounds=arguments.rounds,
                 )
             )

@@ -4,7 +4,7 @@ What jobs cost while nothing is due: memory a job, and the CPU of an idle proces
 Each figure comes from a process of its own. The share of a core is taken between
 two points after start(), so that starting up is not in it.
 
-    python bench/resources.py [--seconds N] [--json PATH]
+    python -m bench.resources [--seconds N] [--json PATH]
 """
 
 from __future__ import annotations
