@@ -15,7 +15,30 @@ from anarchon import RunRecord, Status
 from anarchon_chaos.evidence import Told
 from anarchon_chaos.history import MS, Body, Fault, History, bodies, overlaps, takeovers
 
-__all__ = ["RULES", "STOP_SLACK_MS", "Finding", "Rule", "by_run", "judge"]
+__all__ = [
+    "RULES",
+    "STOP_SLACK_MS",
+    "Finding",
+    "Rule",
+    "all_accounted",
+    "attempts_bounded",
+    "attempts_in_order",
+    "by_run",
+    "ends_well",
+    "faults_bit",
+    "fenced_in_time",
+    "fencing",
+    "finished_stays_finished",
+    "history_true",
+    "judge",
+    "never_early",
+    "newest_slot_rules",
+    "no_claim_in_vain",
+    "no_overlap",
+    "one_winner",
+    "takeover_in_time",
+    "told_of",
+]
 
 Rule = Callable[[History, Sequence[Body]], Iterator[str]]
 

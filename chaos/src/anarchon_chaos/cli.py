@@ -20,7 +20,7 @@ from anarchon_chaos.scenarios import SCENARIOS, cases, scenario
 from anarchon_chaos.stores import STORES, named
 from anarchon_chaos.summary import summarise
 
-__all__ = ["main"]
+__all__ = ["choose", "main"]
 
 _AT_ONCE = 4
 

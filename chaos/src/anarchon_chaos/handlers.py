@@ -18,7 +18,7 @@ from anarchon_chaos.plans import JobPlan
 __all__ = ["handler_for"]
 
 
-async def step(log: int, job: JobPlan, ctx: RunContext) -> None:
+async def _step(log: int, job: JobPlan, ctx: RunContext) -> None:
     """
     Write a line every 50 ms. A cancellation is swallowed, so that a finish would be sent if anything let it.
     """
@@ -34,7 +34,7 @@ async def step(log: int, job: JobPlan, ctx: RunContext) -> None:
     append_mark(log, "end", ctx)
 
 
-async def block(log: int, job: JobPlan, ctx: RunContext) -> None:
+async def _block(log: int, job: JobPlan, ctx: RunContext) -> None:
     """
     Hold the event loop up, as no handler should, and then take another step.
     """
@@ -50,7 +50,7 @@ async def block(log: int, job: JobPlan, ctx: RunContext) -> None:
     append_mark(log, "end", ctx)
 
 
-_HANDLERS: dict[str, Callable[..., Any]] = {"step": step, "block": block}
+_HANDLERS: dict[str, Callable[..., Any]] = {"step": _step, "block": _block}
 
 
 def handler_for(log: int, job: JobPlan) -> Callable[[RunContext], Any]:

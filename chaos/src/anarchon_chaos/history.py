@@ -13,6 +13,7 @@ from anarchon_chaos.evidence import Mark, Told
 
 __all__ = [
     "MS",
+    "STEP_MS",
     "Body",
     "Exit",
     "Expectation",

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from anarchon_chaos.evidence import Mark, Tail, Told, now_ns
@@ -105,7 +106,7 @@ class Stage:
         """
         for name in names:
             pid = self.workers[name].pid
-            await self.until(lambda pid=pid: self.heard(pid, "ready"), f"{name} to be ready")  # type: ignore[misc]  # mypy infers no lambda with a default
+            await self.until(partial(self.heard, pid, "ready"), f"{name} to be ready")
 
     def start(self, name: str, options: Mapping[str, object] | None = None) -> None:
         """
@@ -122,10 +123,7 @@ class Stage:
         """
         for name in names:
             pid = self.workers[name].pid
-            await self.until(
-                lambda pid=pid: self.heard(pid, "scheduler_started"),  # type: ignore[misc]  # mypy infers no lambda with a default
-                f"{name} to start",
-            )
+            await self.until(partial(self.heard, pid, "scheduler_started"), f"{name} to start")
 
     def heard(self, pid: int, kind: str) -> bool:
         """

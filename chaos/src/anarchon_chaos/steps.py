@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
@@ -30,7 +31,7 @@ __all__ = [
     "Witness",
 ]
 
-MS = 1_000_000
+_MS = 1_000_000
 
 
 class Step(Protocol):
@@ -292,7 +293,7 @@ class SetClock:
             since_ns = now_ns()
             worker.command(f"clock {self.ms}")
             await stage.until(
-                lambda pid=worker.pid: stage.heard(pid, "clock_set"),  # type: ignore[misc]  # mypy infers no lambda with a default
+                partial(stage.heard, worker.pid, "clock_set"),
                 f"the clock of {name} to step",
             )
             stage.note(
@@ -336,7 +337,7 @@ class Witness:
                 target=lines[0].instance,
                 since_ns=since_ns,
                 until_ns=until_ns,
-                bites=int(longest >= self.ms_min * MS),
+                bites=int(longest >= self.ms_min * _MS),
                 stalls=False,
             )
         )

@@ -57,7 +57,7 @@ _TOLD = (
     "error",
 )
 
-Tell = Callable[[str, dict[str, Any]], None]
+_Tell = Callable[[str, dict[str, Any]], None]
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def main() -> None:
     scheduler.run()
 
 
-def _tell_event(tell: Tell, event: Any) -> None:
+def _tell_event(tell: _Tell, event: Any) -> None:
     detail = {name: getattr(event, name) for name in _DETAILS if hasattr(event, name)}
     error = getattr(event, "error", None)
     if error is not None:
@@ -108,7 +108,7 @@ def _tell_event(tell: Tell, event: Any) -> None:
     tell(event.type, detail)
 
 
-def _obey(lines: Iterator[str], liar: Liar, tell: Tell) -> None:
+def _obey(lines: Iterator[str], liar: Liar, tell: _Tell) -> None:
     for line in lines:
         command, _, argument = line.partition(" ")
         assert command == "clock"
