@@ -136,6 +136,20 @@ def test_excerpt_is_what_the_file_says(block: Block) -> None:
     assert block.code in text
 
 
+def test_diagrams_avoid_what_their_language_does_not_take() -> None:
+    """
+    A diagram is of a kind that is known, and no semicolon, which ends a statement there, stands in its texts.
+    """
+    kinds = ("flowchart ", "sequenceDiagram", "stateDiagram-v2")
+    wrong = [
+        name_of(block)
+        for block in ALL
+        if block.language == "mermaid" and (";" in block.code or not block.code.startswith(kinds))
+    ]
+
+    assert [] == wrong
+
+
 def test_the_readme_shows_code() -> None:
     """
     The first page has a program that runs, and nothing there is exempt.
