@@ -293,7 +293,7 @@ def test_limits_of_another_instance_count(url: str, prefix: str, opened: Opened)
 
     async def scenario() -> None:
         backends = [
-            RabbitMQBackend(url, prefix=prefix, log_bytes_max=1_000_000 * number)
+            RabbitMQBackend(url, prefix=prefix, log_bytes_max=10_000_000 * number)
             for number in range(1, 9)
         ]
         await asyncio.gather(*(backend.open(timeout_ms=TIMEOUT_MS) for backend in backends))
@@ -306,7 +306,7 @@ def test_limits_of_another_instance_count(url: str, prefix: str, opened: Opened)
         ]
         for backend in backends:
             await backend.close()
-        async with opened(log_bytes_max=5_000_000):
+        async with opened(log_bytes_max=50_000_000):
             pass
 
         assert [Verdict.WON, *[Verdict.TAKEN] * 7] == verdicts

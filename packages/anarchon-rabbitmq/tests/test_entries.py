@@ -85,7 +85,7 @@ def test_a_later_layout_is_told(prefix: str) -> None:
 
 def test_long_batches_are_cut() -> None:
     """
-    A message has at most 256 entries and some 400,000 bytes; one entry alone is never cut.
+    A message has at most 256 entries and some 250,000 bytes; one entry alone is never cut.
     """
     short = [ClaimEntry(job="j", slot=n, token="t", instance_id="i") for n in range(600)]
     long = [ClaimEntry(job="j", slot=n, token="t", instance_id="i" * 300_000) for n in range(3)]

@@ -86,7 +86,7 @@ def test_no_password_is_shown() -> None:
         ({"prefix": 7}, "prefix must be 1 to 64"),
         ({"claim_memory_ms": 59_999}, "claim_memory_ms must be an integer from 60000"),
         ({"claim_memory_ms": True}, "claim_memory_ms must be an integer"),
-        ({"log_bytes_max": 10}, "log_bytes_max must be an integer from 1000000"),
+        ({"log_bytes_max": 10}, "log_bytes_max must be an integer from 10000000"),
         ({"replicas": 0}, "replicas must be an integer from 1"),
         ({"retention": Retention(records_per_job=0)}, "retention.records_per_job must be"),
         ({"retention": Retention(age_ms=0)}, "retention.age_ms must be"),
@@ -108,7 +108,7 @@ def test_options_by_url() -> None:
     Every option is a parameter of the URL.
     """
     backend = backend_from_url(
-        "amqp://a/shop?prefix=p&claim_memory_ms=90000&log_bytes_max=2000000&replicas=3&verify=false"
+        "amqp://a/shop?prefix=p&claim_memory_ms=90000&log_bytes_max=20000000&replicas=3&verify=false"
         "&ca_file=c&certificate_file=d&key_file=e&retention_age_ms=none&retention_records_per_job=7"
     )
 
@@ -117,7 +117,7 @@ def test_options_by_url() -> None:
         Options(
             prefix="p",
             claim_memory_ms=90_000,
-            log_bytes_max=2_000_000,
+            log_bytes_max=20_000_000,
             replicas=3,
             verify=False,
             ca_file="c",

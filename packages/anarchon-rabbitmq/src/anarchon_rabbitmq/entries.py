@@ -33,7 +33,7 @@ The type of every message of ours, with the layout's version.
 
 _FAMILY: Final = MESSAGE_TYPE.partition("/")[0]
 _ENTRIES_MAX: Final = 256
-_BYTES_MAX: Final = 400_000
+_BYTES_MAX: Final = 250_000
 
 
 class NewerLayoutError(ValueError):

@@ -28,6 +28,12 @@ How many messages before its window an instance reads: when they were written sa
 everything before them is at least. Several, so that one bad clock does not decide.
 """
 
+_GAP_MAX: Final = 2
+"""
+How many offsets may be missing between two messages: the broker writes notes of its own where
+it begins a segment. Whole segments are what it cuts off, and each has more messages than that.
+"""
+
 _ROUNDS_MAX: Final = 3
 _PAUSE_S: Final = 0.1
 
@@ -89,7 +95,9 @@ class Log:
         self._connecting = asyncio.Lock()
         self._waiting: dict[str, asyncio.Future[Read]] = {}
         self._start: _Start | None = None
+        self._resumed = False
         self._last: int | None = None
+        self._last_mark = ""
         self._last_ms = 0
         self._closed = False
         self.version = ""
@@ -211,11 +219,13 @@ class Log:
         """
         Read on where the last line ended, or begin some time before now.
         """
-        self._reading, self._start = line, None
+        self._reading, self._start, self._resumed = line, None, False
         if self._last is not None:
             away_ms = self._clock.suspend_ms() - self._last_ms
             if away_ms <= self._options.window_ms:
-                await line.follow(self._last + 1)
+                # The last message again: that it is still there says that nothing after it was cut off.
+                self._resumed = True
+                await line.follow(self._last)
                 return
             self._last = None
         # Where the window begins is told by its first message, so there has to be one.
@@ -234,6 +244,8 @@ class Log:
         """
         if line is not self._reading:
             return
+        if self._resumed and not self._continues(line, offset, message):
+            return
         start = self._start
         if start is None:
             self._take(offset, message)
@@ -250,13 +262,28 @@ class Log:
             for placed in start.messages:
                 self._take(*placed)
 
+    def _continues(self, line: Line, offset: int, message: Message | None) -> bool:
+        """
+        Look at the first message of a line that goes on where another has ended.
+        """
+        self._resumed = False
+        if offset == self._last and _mark_of(message) != self._last_mark:
+            self._last = None
+            line.drop(StoreUnavailableError(f"{line.where}: the stream was made anew"))
+            return False
+        if self._last is not None and offset > self._last:
+            self._ledger.blind(self._clock.wall_ms() if message is None else message.written_ms)
+        return True
+
     def _take(self, offset: int, message: Message | None) -> None:
         if self._last is not None and offset <= self._last:
             return
-        if offset > (-1 if self._last is None else self._last) + 1:
+        gap = offset - (-1 if self._last is None else self._last) - 1
+        if gap > (0 if self._last is None else _GAP_MAX):
             # The log was cut off before it: what stood there was not read.
             self._ledger.blind(self._clock.wall_ms() if message is None else message.written_ms)
-        self._last, self._last_ms = offset, self._clock.suspend_ms()
+        self._last, self._last_mark = offset, _mark_of(message)
+        self._last_ms = self._clock.suspend_ms()
         if message is None:
             return
         answers = self._ledger.apply(message, self._last_ms)
@@ -281,3 +308,7 @@ class Log:
             if not waiting.done():
                 # Each has one of its own: a traceback belongs to one task.
                 waiting.set_exception(type(reason)(str(reason)))
+
+
+def _mark_of(message: Message | None) -> str:
+    return "" if message is None else message.mark

@@ -85,7 +85,8 @@ class Options:
             _check_integer("retention.age_ms", self.retention.age_ms, 1, _DURATION_MS_MAX)
         # A claim is asked for again within seconds; below a minute a stumble would cost slots.
         _check_integer("claim_memory_ms", self.claim_memory_ms, 60_000, _DURATION_MS_MAX)
-        _check_integer("log_bytes_max", self.log_bytes_max, 1_000_000, 10**15)
+        # A segment, of which there are several, has to hold several of the largest messages.
+        _check_integer("log_bytes_max", self.log_bytes_max, 10_000_000, 10**15)
         if self.replicas is not None:
             _check_integer("replicas", self.replicas, 1, 100)
         if (self.certificate_file is None) is not (self.key_file is None):
