@@ -69,6 +69,8 @@ def test_scenario_holds(name: str, results: dict[str, Future[Result]]) -> None:
     Every invariant held, every fault was seen to bite, and everything that is promised came about.
     """
     result = results[name].result()
+    if result.missing is not None:
+        raise result.missing  # The testbed's plug-in skips it on a laptop, and fails it in CI.
 
     assert result.trouble is None
     assert [] == [f"{finding.rule}: {finding.problem}" for finding in result.findings]

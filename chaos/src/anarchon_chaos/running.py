@@ -64,13 +64,15 @@ class Case:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """
-    What came of a case. ``trouble`` says why it could not be played; its history is None then.
+    What came of a case. ``trouble`` says why it could not be played; its history is None then. ``missing`` is what this
+    machine does not have for it.
     """
 
     case: Case
     history: History | None
     findings: Sequence[Finding]
     trouble: str | None = None
+    missing: testbed.ServerUnavailableError | None = None
 
     @property
     def held(self) -> bool:
@@ -109,6 +111,10 @@ class Player:
                     history = await self._play(case, Path(name))
                 except SlowStartError as error:
                     trouble = str(error)  # Nothing has been seen of the product yet: once more.
+                except testbed.ServerUnavailableError as error:
+                    return Result(
+                        case=case, history=None, findings=(), trouble=str(error), missing=error
+                    )
                 except (ChaosError, testbed.TestbedError, OSError) as error:
                     trouble = f"{type(error).__name__}: {error}"
                     break
