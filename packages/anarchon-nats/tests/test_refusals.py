@@ -16,7 +16,6 @@ import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, FinishRequest, Verdict
 from anarchon.errors import (
     BackendError,
-    InvalidOptionError,
     ProtocolVersionError,
     RequestError,
     ServerTooOldError,
@@ -109,7 +108,7 @@ def test_a_login_for_tls_is_not_sent_in_the_open(login: str) -> None:
     assert b"secret" not in asyncio.run(scenario())
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_options() -> None:
+def test_a_file_that_is_not_there_is_refused_at_once() -> None:
     """
     Trying again would not make it appear.
     """
@@ -119,7 +118,7 @@ def test_a_file_that_is_not_there_is_an_error_of_the_options() -> None:
         {"nkey_file": "/nowhere.nk"},
     ):
         backend = NatsBackend("nats://127.0.0.1:1", **options)  # type: ignore[arg-type]  # one option a turn
-        with pytest.raises(InvalidOptionError, match=r"/nowhere|cannot be used"):
+        with pytest.raises(StoreRefusedError, match=r"cannot be read|cannot be used"):
             asyncio.run(backend.open(timeout_ms=TIMEOUT_MS))
 
 
@@ -332,26 +331,34 @@ def test_a_full_disk_refuses_claims_and_frees_them_again(ask: Ask, opened: Opene
 
 
 @pytest.mark.slow
-def test_a_record_larger_than_the_server_takes_is_refused(
-    ask: Ask, end: End, opened: Opened
-) -> None:
+def test_a_text_larger_than_the_server_takes_is_cut(ask: Ask, end: End, opened: Opened) -> None:
     """
-    An error of the longest kind does not pass a server with a small max_payload, and that is said.
+    A finish never fails for its error, nor its neighbours for it; a label that does not fit fails its own claim alone.
     """
 
-    async def scenario(place: str) -> None:
+    async def scenario(place: str) -> tuple[list[Any], list[Any], list[str | None]]:
         async with opened(place) as backend:
-            claim = ask("job", await now_ms(backend) - 60_000)
-            await backend.claim([claim], timeout_ms=TIMEOUT_MS)
-            long = end(claim, status=Status.FAILED, error="x" * 16_000)
-            with pytest.raises(StoreRefusedError, match="max_payload"):
-                await backend.finish([long], timeout_ms=TIMEOUT_MS)
-            (closed,) = await backend.finish([end(claim)], timeout_ms=TIMEOUT_MS)
-            assert not isinstance(closed, BackendError)
-            assert closed.accepted
+            slot = await now_ms(backend) - 60_000
+            claims = [ask("a", slot), ask("b", slot, instance_id="x" * 9_000), ask("c", slot)]
+            answers = await backend.claim(claims, timeout_ms=TIMEOUT_MS)
+            ends = [
+                end(claims[0], status=Status.FAILED, error="\N{COLLISION SYMBOL}" * 16_000),
+                end(claims[1]),
+                end(claims[2], status=Status.FAILED, error="short"),
+            ]
+            closed = await backend.finish(ends, timeout_ms=TIMEOUT_MS)
+            records = await backend.history(None, limit=5, timeout_ms=TIMEOUT_MS)
+            return list(answers), list(closed), [record.error for record in records]
 
     with testbed.nats(config={"max_payload": 8_192}) as server:
-        asyncio.run(scenario(server.url))
+        answers, closed, errors = asyncio.run(scenario(server.url))
+
+    assert [False, True, False] == [isinstance(each, RequestError) for each in answers]
+    assert [True, False, True] == [each.accepted for each in closed]
+    assert errors[0] is not None
+    assert errors[0].startswith("\N{COLLISION SYMBOL}" * 500)
+    assert errors[0].endswith("… [cut: 16000 characters in all]")
+    assert "short" == errors[1]
 
 
 @pytest.mark.slow

@@ -195,11 +195,9 @@ class NatsBackend:
             ServerTooOldError: It is older than NATS 2.10.
 
             StoreRefusedError: It refused the login, has no JetStream, or the stream does
-                not keep what is promised.
+                not keep what is promised; or a file that the options name cannot be used.
 
             ProtocolVersionError: Another anarchon-nats has made the stream.
-
-            InvalidOptionError: A file that the options name cannot be used.
 
             BackendStateError: The backend was opened before.
         """

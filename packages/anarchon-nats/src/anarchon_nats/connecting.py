@@ -14,7 +14,7 @@ from typing import Any, Final
 from nats import errors
 from nats.aio.client import Client
 
-from anarchon.errors import InvalidOptionError, StoreRefusedError
+from anarchon.errors import StoreRefusedError
 from anarchon_nats.address import Address
 from anarchon_nats.options import Options
 
@@ -32,13 +32,13 @@ def tls_context(options: Options, *, asked: bool) -> ssl.SSLContext | None:
     nats-py trusts whom the system trusts if the server insists.
 
     Raises:
-        InvalidOptionError: One of the files cannot be used.
+        StoreRefusedError: One of the files cannot be used; asking again will not help.
     """
     for name in ("credentials_file", "nkey_file"):
         path = getattr(options, name)
         if path is not None and not os.access(path, os.R_OK):
             msg = f"{name}={path!r} cannot be read"
-            raise InvalidOptionError(msg)
+            raise StoreRefusedError(msg)
     if (
         not asked
         and options.ca_file is None
@@ -52,7 +52,7 @@ def tls_context(options: Options, *, asked: bool) -> ssl.SSLContext | None:
             context.load_cert_chain(options.certificate_file, options.key_file)
     except (OSError, ssl.SSLError) as error:
         msg = f"ca_file, certificate_file or key_file cannot be used: {error}"
-        raise InvalidOptionError(msg) from error
+        raise StoreRefusedError(msg) from error
     if not options.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

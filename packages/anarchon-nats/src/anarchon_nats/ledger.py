@@ -19,7 +19,7 @@ from anarchon.errors import BackendError, RequestError, StoreRefusedError, Store
 from anarchon.protocol import check_finish_status, decide_claim_only
 from anarchon_nats.instants import ServerTime
 from anarchon_nats.line import Letter
-from anarchon_nats.messages import Claim, claim_of, claim_payload, end_payload, token_of
+from anarchon_nats.messages import claim_of, claim_payload, end_payload, token_of
 from anarchon_nats.options import Options
 from anarchon_nats.stream import Stream
 from anarchon_nats.subjects import Subjects
@@ -90,6 +90,7 @@ class Ledger:
         for place, request in enumerate(requests):
             try:
                 subject = self._subjects.claim(request.job, request.slot)
+                payload = claim_payload(request, bytes_max=self._wire.payload_bytes_max)
             except RequestError as error:
                 answers[place] = error
                 continue
@@ -97,7 +98,7 @@ class Ledger:
                 # It cannot be granted; but if it was, its owner is told so again.
                 looks[place] = subject
             else:
-                letters[place] = Letter(subject, claim_payload(request))
+                letters[place] = Letter(subject, payload)
         written = await self._publish(letters)
         # Whoever slept on the way, for longer than claims are kept, may have won a slot that has run.
         pruned_until = self._time.now_ms() - self._options.kept_ms
@@ -131,23 +132,21 @@ class Ledger:
                 looks[place] = self._subjects.claim(request.job, request.slot)
             except RequestError as error:
                 answers[place] = error
-        own: dict[int, Claim] = {}
+        letters: dict[int, Letter] = {}
         gone: dict[int, str] = {}
         for place, message in (await self._read(looks)).items():
             request = requests[place]
+            subject = self._subjects.end(request.job, request.slot)
             claim = None if message is None else claim_of(message)
-            if claim is None:
-                gone[place] = self._subjects.end(request.job, request.slot)
-            elif claim.token == request.token and request.attempt == 1:
-                own[place] = claim
             answers[place] = CloseAnswer(accepted=False)
-        letters = {
-            place: Letter(
-                self._subjects.end(requests[place].job, requests[place].slot),
-                end_payload(requests[place], claim),
-            )
-            for place, claim in own.items()
-        }
+            if claim is None:
+                gone[place] = subject
+            elif claim.token == request.token and request.attempt == 1:
+                try:
+                    payload = end_payload(request, claim, bytes_max=self._wire.payload_bytes_max)
+                    letters[place] = Letter(subject, payload)
+                except RequestError as error:
+                    answers[place] = error
         # A refused end was told before: the first one stands, and asking again is no mistake.
         for place in await self._publish(letters):
             answers[place] = CloseAnswer(accepted=True)

@@ -8,9 +8,10 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from anarchon.backend import ClaimRequest, FinishRequest
+from anarchon.errors import RequestError
 from anarchon.records import Reason, RunRecord, Status, datetime_of, storable_error
 from anarchon_nats.instants import instant_ms
 
@@ -24,6 +25,8 @@ __all__ = [
     "token_of",
 ]
 
+_CHARACTER_BYTES_MAX: Final = 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -36,11 +39,18 @@ class Claim:
     claimed_ms: int
 
 
-def claim_payload(request: ClaimRequest) -> bytes:
+def claim_payload(request: ClaimRequest, *, bytes_max: int) -> bytes:
     """
     Write a claim. What is not ASCII is escaped, so that any text passes.
+
+    Raises:
+        RequestError: The server takes no message of that length.
     """
-    return json.dumps({"token": request.token, "instance": request.instance_id}).encode()
+    payload = json.dumps({"token": request.token, "instance": request.instance_id}).encode()
+    if len(payload) > bytes_max:
+        msg = f"job {request.job!r}: its claim has {len(payload)} bytes, and the server takes {bytes_max} (max_payload)"
+        raise RequestError(msg)
+    return payload
 
 
 def claim_of(message: Mapping[str, Any]) -> Claim:
@@ -55,10 +65,32 @@ def claim_of(message: Mapping[str, Any]) -> Claim:
     )
 
 
-def end_payload(request: FinishRequest, claim: Claim) -> bytes:
+def end_payload(request: FinishRequest, claim: Claim, *, bytes_max: int) -> bytes:
     """
     Write how a run ended, with all that its record needs: the claim may be gone before it.
+
+    A text that the server would not take is cut visibly; a finish never fails for it.
+
+    Raises:
+        RequestError: The server takes not even the rest.
     """
+    error = None if request.error is None else storable_error(request.error)
+    payload = _end_payload(request, claim, error)
+    if len(payload) > bytes_max and error:
+        note = f"… [cut: {len(error)} characters in all]"
+        # A character is twelve bytes at the most, as JSON escapes it.
+        room = max(0, bytes_max - len(_end_payload(request, claim, note))) // _CHARACTER_BYTES_MAX
+        payload = _end_payload(request, claim, error[:room] + note)
+    if len(payload) > bytes_max:
+        msg = (
+            f"job {request.job!r}: its record has {len(payload)} bytes, and the server takes {bytes_max}"
+            " (max_payload)"
+        )
+        raise RequestError(msg)
+    return payload
+
+
+def _end_payload(request: FinishRequest, claim: Claim, error: str | None) -> bytes:
     reason = Reason.STOPPED if request.status is Status.INTERRUPTED else request.reason
     told = {
         "token": claim.token,
@@ -67,7 +99,7 @@ def end_payload(request: FinishRequest, claim: Claim) -> bytes:
         "started_ago_ms": request.started_ago_ms,
         "status": request.status.value,
         "reason": None if reason is None else reason.value,
-        "error": None if request.error is None else storable_error(request.error),
+        "error": error,
     }
     return json.dumps(told).encode()
 

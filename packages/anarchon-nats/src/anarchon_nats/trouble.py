@@ -41,6 +41,7 @@ _MAY_PASS: Final = {
     10007: "this node's JetStream is not in the cluster",
     10008: "JetStream is between two leaders, or too few nodes are there",
     10009: "the cluster has no leader at the moment",
+    NO_STREAM: "somebody has deleted it; a scheduler that starts makes it",
     10040: "JetStream lacks memory at the moment",
     10118: "the stream is offline",
     10158: "the same message is on its way already",

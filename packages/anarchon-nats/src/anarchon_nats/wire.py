@@ -10,9 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from nats.errors import MaxPayloadError
-
-from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
+from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon_nats.address import Address
 from anarchon_nats.connecting import tls_context
 from anarchon_nats.line import Letter, Line, connected_line
@@ -25,6 +23,7 @@ T = TypeVar("T")
 
 _CONNECT_S: Final = 5.0
 _CONNECT_ONE_OF_S: Final = 2.0
+_PAYLOAD_BYTES: Final = 1_048_576
 _CLOSED: Final = "the backend was closed during the call; the outcome is unknown"
 
 
@@ -52,6 +51,7 @@ class Wire:
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self.connections = 0
+        self.payload_bytes_max = _PAYLOAD_BYTES
 
     async def bounded(self, work: Callable[[], Awaitable[T]], *, timeout_ms: int) -> T:
         """
@@ -74,9 +74,6 @@ class Wire:
                 self._drop(line)
             msg = f"{self._where} did not answer within {timeout_ms} ms; the outcome is unknown"
             raise StoreUnavailableError(msg) from error
-        except MaxPayloadError as error:
-            msg = f"{self._where}: the server's max_payload is too small for a record of this job"
-            raise StoreRefusedError(msg) from error
         except CLIENT_ERRORS as error:
             raise client_error(error, self._where) from error
 
@@ -150,6 +147,7 @@ class Wire:
         if not task.cancelled() and task.exception() is None:
             self._line = task.result()
             self.connections += 1
+            self.payload_bytes_max = self._line.info.get("max_payload", _PAYLOAD_BYTES)
 
     async def _make(self) -> Line:
         if not self._files_read:
