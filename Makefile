@@ -6,7 +6,7 @@
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
-DISTRIBUTIONS := packages/anarchon packages/anarchon-sqlite packages/anarchon-postgres packages/anarchon-redis packages/anarchon-nats packages/anarchon-cli packages/anarchon-simulation packages/anarchon-testbed conformance chaos
+DISTRIBUTIONS := packages/anarchon packages/anarchon-sqlite packages/anarchon-postgres packages/anarchon-redis packages/anarchon-nats packages/anarchon-rabbitmq packages/anarchon-cli packages/anarchon-simulation packages/anarchon-testbed conformance chaos
 PROJECTS := $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
 EDITABLE := $(addprefix -e ./,$(DISTRIBUTIONS))
 VERSION := packages/anarchon/src/anarchon/_version.py
