@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest
+from anarchon_rabbitmq import RabbitMQBackend
 
 TIMEOUT_MS = 30_000
 

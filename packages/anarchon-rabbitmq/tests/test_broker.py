@@ -13,7 +13,6 @@ from typing import Any
 
 import aio_pika
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimAnswer, ClaimRequest, FinishRequest, Verdict
@@ -27,6 +26,7 @@ from anarchon.errors import (
     StoreUnavailableError,
 )
 from anarchon.records import Status
+from anarchon_rabbitmq import RabbitMQBackend
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ What a client raises may stand in a circle.
 from __future__ import annotations
 
 from aiormq.exceptions import AMQPConnectionError as ClientError
-from anarchon_rabbitmq.trouble import store_error
 
 from anarchon import StoreUnavailableError
+from anarchon_rabbitmq.trouble import store_error
 
 
 def test_an_error_that_is_its_own_cause_is_trouble_like_any_other() -> None:

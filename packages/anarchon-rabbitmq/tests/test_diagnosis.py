@@ -9,15 +9,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
-from anarchon_rabbitmq.address import read_address
-from anarchon_rabbitmq.diagnosis import judge, known_jobs_of
-from anarchon_rabbitmq.options import Options
 
 from anarchon.backend import ClaimRequest
 from anarchon.errors import BackendStateError, StoreRefusedError, StoreUnavailableError
 from anarchon.operating import Diagnosable, Inspectable, JobLister, KnownJob, Severity
 from anarchon.records import RunRecord, Status, datetime_of
+from anarchon_rabbitmq import RabbitMQBackend
+from anarchon_rabbitmq.address import read_address
+from anarchon_rabbitmq.diagnosis import judge, known_jobs_of
+from anarchon_rabbitmq.options import Options
 
 TIMEOUT_MS = 30_000
 

@@ -5,6 +5,10 @@ What stands in the log comes back as it was written, and what is not ours is tol
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anarchon.records import Reason, Status
 from anarchon_rabbitmq.entries import (
     MESSAGE_TYPE,
     ClaimEntry,
@@ -15,10 +19,6 @@ from anarchon_rabbitmq.entries import (
     decode,
     encode,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from anarchon.records import Reason, Status
 
 TEXTS = st.text(st.characters(exclude_categories=()))
 SLOTS = st.integers(-(2**63), 2**63)

@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable
 
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimAnswer, ClaimRequest, CloseAnswer, FinishRequest, Verdict
 from anarchon.records import Retention, Status
+from anarchon_rabbitmq import RabbitMQBackend
 
 pytestmark = pytest.mark.slow
 

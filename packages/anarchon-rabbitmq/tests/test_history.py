@@ -4,10 +4,9 @@ What the log says becomes records: the first claim, the first end, in order, and
 
 from __future__ import annotations
 
+from anarchon.records import Reason, Retention, RunRecord, Status, datetime_of
 from anarchon_rabbitmq.entries import ClaimEntry, Entry, FinishEntry, Message
 from anarchon_rabbitmq.history import Chapter, records_of
-
-from anarchon.records import Reason, Retention, RunRecord, Status, datetime_of
 
 NOW_MS = 1_800_000_000_000
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from anarchon_rabbitmq.entries import ClaimEntry, Entry, FinishEntry, Message
-from anarchon_rabbitmq.ledger import CLAIMS_PER_JOB_MAX, Ledger
-from anarchon_rabbitmq.options import CLOCK_TOLERANCE_MS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anarchon.backend import AnswerReason, ClaimRequest, Verdict
 from anarchon.records import Status
+from anarchon_rabbitmq.entries import ClaimEntry, Entry, FinishEntry, Message
+from anarchon_rabbitmq.ledger import CLAIMS_PER_JOB_MAX, Ledger
+from anarchon_rabbitmq.options import CLOCK_TOLERANCE_MS
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
 
 from anarchon.backend import ClaimAnswer, ClaimRequest, FinishRequest, Verdict
 from anarchon.errors import RequestError
 from anarchon.records import Status
+from anarchon_rabbitmq import RabbitMQBackend
 
 pytestmark = pytest.mark.slow
 

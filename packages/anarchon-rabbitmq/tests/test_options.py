@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
-from anarchon_rabbitmq.address import read_address
-from anarchon_rabbitmq.options import Options
 
 from anarchon import backend_from_url
 from anarchon.backend import PROTOCOL_VERSION, Backend, LeaseBackend
 from anarchon.errors import InvalidOptionError
 from anarchon.records import Retention
+from anarchon_rabbitmq import RabbitMQBackend
+from anarchon_rabbitmq.address import read_address
+from anarchon_rabbitmq.options import Options
 
 
 def test_it_is_a_claim_only_backend() -> None:

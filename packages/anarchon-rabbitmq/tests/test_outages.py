@@ -12,13 +12,13 @@ from contextlib import AbstractAsyncContextManager
 
 import aio_pika
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
-from anarchon_rabbitmq.proxy import cutting_proxy
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
 from anarchon.errors import StoreUnavailableError
 from anarchon.records import Status
+from anarchon_rabbitmq import RabbitMQBackend
+from anarchon_rabbitmq.proxy import cutting_proxy
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import aio_pika
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, Verdict
 from anarchon.errors import StoreUnavailableError
+from anarchon_rabbitmq import RabbitMQBackend
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from anarchon_rabbitmq import RabbitMQBackend
 
 from anarchon import RunContext, Scheduler
 from anarchon.errors import UnsupportedByBackendError
 from anarchon.records import Reason, Status
+from anarchon_rabbitmq import RabbitMQBackend
 
 
 @pytest.mark.parametrize(

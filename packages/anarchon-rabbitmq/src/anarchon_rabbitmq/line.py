@@ -36,6 +36,13 @@ How many messages the broker sends ahead of their acknowledgement.
 """
 
 _ACKNOWLEDGED_AT: Final = 250
+
+_ACKNOWLEDGED_AFTER_S: Final = 5.0
+"""
+How long a message waits for its acknowledgement, in seconds. A broker ends the channel of whoever
+owes it one for long, half an hour by default.
+"""
+
 _VERSION_MIN: Final = (3, 10)
 
 Channel = aiormq.abc.AbstractChannel
@@ -74,6 +81,9 @@ class Line:
         self._client = Client(address, host, options)
         self._channel: Channel | None = None
         self._held: list[object] = []
+        self._tag = 0
+        self._owed = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -143,6 +153,7 @@ class Line:
         """
         if self.broken is None:
             self.broken = reason
+            self._settle()
             self._client.abort()
             self.spawn(self._client.close())
             self._lost(self, reason)
@@ -153,6 +164,7 @@ class Line:
         """
         if self.broken is None:
             self.broken = StoreUnavailableError(f"{self.where}: this backend was closed")
+            self._settle()
             await self._client.close()
             self._lost(self, self.broken)
         if self._tasks:
@@ -240,11 +252,27 @@ class Line:
             self.drop(ProtocolVersionError(msg))
             return
         self.read_count += 1
-        if self.read_count % _ACKNOWLEDGED_AT == 0:
+        self._tag = message.delivery_tag or 0
+        self._owed += 1
+        if self._owed >= _ACKNOWLEDGED_AT:
+            await self._acknowledge()
+        elif self._owed == 1:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(
+                _ACKNOWLEDGED_AFTER_S, lambda: self.spawn(self._acknowledge())
+            )
+
+    async def _acknowledge(self) -> None:
+        self._settle()
+        if self._channel is not None and self.broken is None:
             with contextlib.suppress(*CLIENT_ERRORS):
-                await message.channel.basic_ack(
-                    message.delivery_tag or 0, multiple=True, wait=False
-                )
+                await self._channel.basic_ack(self._tag, multiple=True, wait=False)
+
+    def _settle(self) -> None:
+        self._owed = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _cancelled(self, _: object) -> None:
         self.drop(

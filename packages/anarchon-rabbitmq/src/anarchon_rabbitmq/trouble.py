@@ -26,9 +26,6 @@ What the client raises about a broker and the way to it.
 _NOT_ALLOWED = 530
 _ACCESS_REFUSED = 403
 
-# A node that was down gets its copy of the stream back some seconds after its return.
-_ELSEWHERE = "does not have a replica on the local node"
-
 
 def store_error(error: BaseException, where: str) -> BackendError:
     """
@@ -56,10 +53,11 @@ def store_error(error: BaseException, where: str) -> BackendError:
             f"{where}: {words}; this user needs the rights configure, write and read for the stream, and"
             " write for the default exchange"
         )
-    if isinstance(error, ChannelPreconditionFailed) and _ELSEWHERE not in words:
+    if isinstance(error, ChannelPreconditionFailed) and "x-stream-offset" in words:
         return StoreRefusedError(
             f"{where}: {words}; the queue of that name is no stream: use another prefix"
         )
+    # Such as a node that was down, which gets its copy of the stream some seconds after its return.
     return StoreUnavailableError(f"{where}: {words or type(error).__name__}")
 
 

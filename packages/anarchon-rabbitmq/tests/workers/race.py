@@ -13,10 +13,9 @@ import random
 import sys
 from typing import Any
 
-from anarchon_rabbitmq import RabbitMQBackend
-
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
 from anarchon.errors import StoreUnavailableError
+from anarchon_rabbitmq import RabbitMQBackend
 
 CLAIMERS = 4
 SLOTS_A_JOB = 100
