@@ -69,6 +69,16 @@ def _overlap(one: str, other: str) -> bool:
     )
 
 
+@pytest.mark.parametrize(
+    "subject", ["p.claim.a.b", "p.end.=ZZ.1", "p.end.=FF.1", "p.claim.=.1", "p.claim.a.01"]
+)
+def test_a_subject_that_is_not_ours_is_none(subject: str) -> None:
+    """
+    Somebody else may have published under our prefix: that hides nothing of ours.
+    """
+    assert Subjects("p").parsed(subject) is None
+
+
 @pytest.mark.parametrize("name", ["", "x" * (NAME_BYTES_MAX + 1), "\u00e9" * 128, "half \ud83d"])
 def test_a_name_that_cannot_be_kept_is_an_error(name: str) -> None:
     """

@@ -166,6 +166,21 @@ def test_a_credentials_file_lets_in(opened: Opened, ask: Ask, tmp_path: Path) ->
         assert asyncio.run(scenario(server.port))
 
 
+def test_a_domain_is_asked_by_its_name(opened: Opened, ask: Ask) -> None:
+    """
+    Where JetStream has a domain its name is a part of what is asked; a wrong one is nobody's.
+    """
+
+    async def scenario(place: str) -> bool:
+        with pytest.raises(StoreUnavailableError, match="nobody answers"):
+            await NatsBackend(place, domain="other").open(timeout_ms=TIMEOUT_MS)
+        async with opened(place, domain="hub") as backend:
+            return await wins(backend, ask)
+
+    with testbed.nats(config={"jetstream": {"domain": "hub"}}) as server:
+        assert asyncio.run(scenario(server.url))
+
+
 def test_another_server_is_taken_when_one_is_down(url: str, opened: Opened, ask: Ask) -> None:
     """
     Whichever of them a client begins with: the outage is one of all of them alone.

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import nats
 import pytest
 
 import anarchon_testbed as testbed
@@ -381,6 +382,37 @@ def test_a_stream_that_was_deleted_is_an_outage_until_somebody_starts(
             return answer.verdict
 
     assert Verdict.WON == asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_a_strangers_message_fails_its_own_run_alone(
+    url: str, prefix: str, opened: Opened, ask: Ask, end: End
+) -> None:
+    """
+    What is no claim in the place of one is an error of that item; others are served, and the history leaves it out.
+    """
+
+    async def scenario() -> tuple[list[Any], list[Any], list[str]]:
+        async with opened() as backend:
+            slot = await now_ms(backend) - 60_000
+            client = await nats.connect(url)
+            for subject in (f"claim.a.{slot}", "claim.a.b", "end.=ZZ.1", f"end.c.{slot}"):
+                await client.publish(f"{prefix}.{subject}", b"[]")
+            await client.flush()
+            await client.close()
+            claims = [ask("a", slot), ask("b", slot)]
+            answers = await backend.claim(claims, timeout_ms=TIMEOUT_MS)
+            ends = [*map(end, claims), end(ask("c", slot))]
+            closed = await backend.finish(ends, timeout_ms=TIMEOUT_MS)
+            records = await backend.history(None, limit=9, timeout_ms=TIMEOUT_MS)
+            return list(answers), list(closed), [record.job for record in records]
+
+    answers, closed, jobs = asyncio.run(scenario())
+
+    assert [True, False] == [isinstance(each, RequestError) for each in answers]
+    assert [True, False, True] == [isinstance(each, RequestError) for each in closed]
+    assert "is not anarchon's" in str(answers[0])
+    assert ["b"] == jobs
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import Any
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Opener, ProfileError, Proxy
+from anarchon_conformance.profile import BackendProfile, Line, Opener, ProfileError, Proxy
 from anarchon_nats.address import read_addresses
 from anarchon_nats.backend import NatsBackend
 from anarchon_nats.options import read_url
-from anarchon_nats.relay import relay_to
+from anarchon_nats.relay import Relay, relay_to
 
 __all__ = ["oldest", "opener_for", "profile", "server_url"]
 
@@ -74,18 +74,28 @@ def opener_for(
 
 def _profile(name: str, find: _Find) -> BackendProfile:
     @asynccontextmanager
-    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
+    async def near(namespace: str) -> AsyncIterator[tuple[NatsBackend, Relay]]:
         place, given = read_url(find())
         first = read_addresses(place)[0]
         async with relay_to(first.host, first.port) as relay:
             login, at, _ = place.partition("://")[2].split(",")[0].rpartition("@")
-            near = f"nats://{login}{at}127.0.0.1:{relay.port}"
-            backend = NatsBackend(near, **(given | {"prefix": namespace}))
+            url = f"nats://{login}{at}127.0.0.1:{relay.port}"
+            backend = NatsBackend(url, **(given | {"prefix": namespace}))
             await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
             try:
-                yield Proxy(backend=backend, loss=relay)
+                yield backend, relay
             finally:
                 await backend.close()
+
+    @asynccontextmanager
+    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
+        async with near(namespace) as (backend, relay):
+            yield Proxy(backend=backend, loss=relay)
+
+    @asynccontextmanager
+    async def over_line(namespace: str) -> AsyncIterator[Line]:
+        async with near(namespace) as (backend, relay):
+            yield Line(backend=backend, fall_silent=relay.fall_silent)
 
     # The relay reads what it loses, so that it cannot be encrypted.
     secret = os.environ.get(_GIVEN, "").startswith("tls:")
@@ -93,6 +103,7 @@ def _profile(name: str, find: _Find) -> BackendProfile:
         name=name,
         open=opener_for(NatsBackend, find),
         proxy=None if secret else through_relay,
+        line=None if secret else over_line,
     )
 
 

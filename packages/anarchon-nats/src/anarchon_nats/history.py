@@ -4,9 +4,11 @@ Reading the history: claims without an end, and ends, within the retention.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from anarchon.errors import RequestError
 from anarchon.records import Retention, RunRecord, datetime_of
 from anarchon_nats.instants import ServerTime
 from anarchon_nats.messages import claim_of, ended_record, open_record
@@ -14,6 +16,8 @@ from anarchon_nats.stream import Stream
 from anarchon_nats.subjects import Subjects
 
 __all__ = ["HistoryReader", "Kept", "kept_of"]
+
+logger = logging.getLogger("anarchon")
 
 _PIECE = 256
 
@@ -34,7 +38,10 @@ def kept_of(subjects: Subjects, found: Sequence[str]) -> dict[str, Kept]:
     claims: dict[str, set[int]] = {}
     ends: dict[str, set[int]] = {}
     for subject in found:
-        kind, job, slot = subjects.parsed(subject)
+        parsed = subjects.parsed(subject)
+        if parsed is None:
+            continue
+        kind, job, slot = parsed
         side = ends if kind == "end" else claims
         side.setdefault(job, set()).add(slot)
     return {
@@ -114,9 +121,13 @@ class HistoryReader:
     ) -> RunRecord | None:
         if message is None:
             return None  # It was pruned between the two looks.
-        if not ended:
-            return open_record(job, slot, claim_of(message))
-        record = ended_record(job, slot, message)
+        try:
+            if not ended:
+                return open_record(job, slot, claim_of(message))
+            record = ended_record(job, slot, message)
+        except RequestError as error:
+            logger.warning("the history leaves out a record of job %r: %s", job, error)
+            return None
         age_ms = self._retention.age_ms
         if age_ms is not None and record.finished_at is not None:
             # What ends at the very instant of its age is still told.

@@ -113,7 +113,11 @@ class Ledger:
             if message is None and place in letters:
                 msg = f"{self._where}: {looks[place]} is taken, and by whom cannot be read yet"
                 raise StoreUnavailableError(msg)
-            holder = None if message is None else claim_of(message).token
+            try:
+                holder = None if message is None else token_of(message)
+            except RequestError as error:
+                answers[place] = error
+                continue
             answers[place] = decide_claim_only(holder, forgotten_until, requests[place], None)
         return [answer for answer in answers if answer is not None]
 
@@ -136,24 +140,38 @@ class Ledger:
         gone: dict[int, str] = {}
         for place, message in (await self._read(looks)).items():
             request = requests[place]
-            subject = self._subjects.end(request.job, request.slot)
-            claim = None if message is None else claim_of(message)
             answers[place] = CloseAnswer(accepted=False)
-            if claim is None:
-                gone[place] = subject
-            elif claim.token == request.token and request.attempt == 1:
-                try:
-                    payload = end_payload(request, claim, bytes_max=self._wire.payload_bytes_max)
-                    letters[place] = Letter(subject, payload)
-                except RequestError as error:
-                    answers[place] = error
+            if message is None:
+                gone[place] = self._subjects.end(request.job, request.slot)
+                continue
+            try:
+                letter = self._end_of(request, message)
+            except RequestError as error:
+                answers[place] = error
+            else:
+                letters |= {} if letter is None else {place: letter}
         # A refused end was told before: the first one stands, and asking again is no mistake.
         for place in await self._publish(letters):
             answers[place] = CloseAnswer(accepted=True)
+        # Of a claim that the stream's own limit has dropped, the end may still be there.
         for place, message in (await self._read(gone)).items():
-            known = message is not None and token_of(message) == requests[place].token
-            answers[place] = CloseAnswer(accepted=known and requests[place].attempt == 1)
+            try:
+                known = message is not None and token_of(message) == requests[place].token
+            except RequestError as error:
+                answers[place] = error
+            else:
+                answers[place] = CloseAnswer(accepted=known and requests[place].attempt == 1)
         return [answer for answer in answers if answer is not None]
+
+    def _end_of(self, request: FinishRequest, message: Mapping[str, Any]) -> Letter | None:
+        """
+        Write how a run ended; None if the claim is somebody else's.
+        """
+        claim = claim_of(message)
+        if claim.token != request.token or request.attempt > 1:
+            return None
+        payload = end_payload(request, claim, bytes_max=self._wire.payload_bytes_max)
+        return Letter(self._subjects.end(request.job, request.slot), payload)
 
     async def _publish(self, letters: Mapping[int, Letter]) -> dict[int, bool]:
         """

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,13 +57,16 @@ def claim_payload(request: ClaimRequest, *, bytes_max: int) -> bytes:
 def claim_of(message: Mapping[str, Any]) -> Claim:
     """
     Read a claim.
+
+    Raises:
+        RequestError: Somebody else's message is in its place.
     """
-    told = _body(message)
-    return Claim(
-        token=told["token"],
-        instance_id=told["instance"],
-        claimed_ms=instant_ms(message["time"]),
-    )
+    with _reading(message) as told:
+        return Claim(
+            token=told["token"],
+            instance_id=told["instance"],
+            claimed_ms=instant_ms(message["time"]),
+        )
 
 
 def end_payload(request: FinishRequest, claim: Claim, *, bytes_max: int) -> bytes:
@@ -121,10 +125,17 @@ def open_record(job: str, slot: int, claim: Claim) -> RunRecord:
 def ended_record(job: str, slot: int, message: Mapping[str, Any]) -> RunRecord:
     """
     Tell of a run that has ended. It has not ended before its claim, also where the server's clock was set back.
+
+    Raises:
+        RequestError: Somebody else's message is in its place.
     """
-    told = _body(message)
+    with _reading(message) as told:
+        return _record(job, slot, told, instant_ms(message["time"]))
+
+
+def _record(job: str, slot: int, told: Any, ended_ms: int) -> RunRecord:
     claimed_ms = told["claimed_ms"]
-    finished_ms = max(claimed_ms, instant_ms(message["time"]))
+    finished_ms = max(claimed_ms, ended_ms)
     ago_ms = told["started_ago_ms"]
     started_ms = None if ago_ms is None else finished_ms - ago_ms
     return RunRecord(
@@ -144,10 +155,19 @@ def ended_record(job: str, slot: int, message: Mapping[str, Any]) -> RunRecord:
 def token_of(message: Mapping[str, Any]) -> str:
     """
     Read whose a message is.
+
+    Raises:
+        RequestError: It is not one of ours.
     """
-    token: str = _body(message)["token"]
-    return token
+    with _reading(message) as told:
+        token: str = told["token"]
+        return token
 
 
-def _body(message: Mapping[str, Any]) -> Any:
-    return json.loads(b64decode(message["data"]))
+@contextmanager
+def _reading(message: Mapping[str, Any]) -> Iterator[Any]:
+    try:
+        yield json.loads(b64decode(message.get("data", "")))
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"the message on {message.get('subject')} is not anarchon's: {type(error).__name__}: {error}"
+        raise RequestError(msg) from error

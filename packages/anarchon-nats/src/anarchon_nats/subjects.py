@@ -78,12 +78,17 @@ class Subjects:
         """
         return f"{self.prefix}.*.*.*"
 
-    def parsed(self, subject: str) -> tuple[str, str, int]:
+    def parsed(self, subject: str) -> tuple[str, str, int] | None:
         """
-        Read a subject: "claim" or "end", job, slot.
+        Read a subject: "claim" or "end", job, slot. None if somebody else has made it up.
         """
         kind, name, slot = subject[len(self.prefix) + 1 :].split(".")
-        return kind, _decoded(name), int(slot)
+        try:
+            found = kind, _decoded(name), int(slot)
+            ours = (_encoded(found[1]), str(found[2])) == (name, slot)
+        except (ValueError, RequestError):
+            return None
+        return found if ours else None
 
 
 def _encoded(job: str) -> str:
