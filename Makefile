@@ -34,8 +34,10 @@ test: $(STAMP) ## Run the whole suite, then the conformance kit on every backend
 	@$(PY) -m anarchon_testbed obtain || echo "The tests of these servers say so themselves; the others run."
 	@$(PY) tools/suite.py $(ARGS)
 
-soak: $(STAMP) ## Take the figures of many processes on one file over a minute instead of 20 s
-	@ANARCHON_SOAK=1 $(PY) -m pytest tests/processes/test_load.py $(ARGS)
+SOAKED := tests/processes/test_load.py packages/anarchon-nats/tests/test_processes.py packages/anarchon-nats/tests/test_growth.py
+
+soak: $(STAMP) ## Take figures over minutes that the tests take over seconds: processes on one file, races and weeks on servers
+	@ANARCHON_SOAK=1 $(PY) -m pytest $(SOAKED) $(ARGS)
 
 servers: $(STAMP) ## Download the servers that tests need and this machine lacks, into .cache/servers
 	@$(PY) -m anarchon_testbed obtain $(ARGS)
