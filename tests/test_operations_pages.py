@@ -9,6 +9,8 @@ import re
 import repository
 from prometheus_client import CollectorRegistry
 
+from anarchon import Scheduler
+from anarchon.events import SchedulerStartedEvent
 from anarchon.metrics import PrometheusMetrics
 
 PAGES = repository.ROOT / "docs/operations"
@@ -27,8 +29,9 @@ def test_every_series_stands_on_its_page() -> None:
     """
     The table of metrics has the names and labels that are registered.
     """
-    registry = CollectorRegistry()
-    PrometheusMetrics(registry=registry)
+    registry, scheduler = CollectorRegistry(), Scheduler("memory:")
+    PrometheusMetrics(scheduler, registry=registry)
+    scheduler._tell(SchedulerStartedEvent(instance="me", jobs=(), service=""))
     series = set()
     for metric in registry.collect():
         series.add(f"{metric.name}_total" if metric.type == "counter" else metric.name)

@@ -13,7 +13,7 @@ import pytest
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, RegisterRequest
-from anarchon.errors import BackendStateError, StoreRefusedError
+from anarchon.errors import BackendStateError, StoreRefusedError, StoreUnavailableError
 from anarchon.operating import Diagnosable, Finding, Inspectable, JobLister, Severity
 from anarchon_redis import RedisBackend
 from anarchon_redis.diagnosis import Facts, judge
@@ -444,3 +444,24 @@ def test_primaries_of_a_cluster_are_looked_at() -> None:
     (warning,) = [finding for finding in evictions if finding.severity is Severity.WARNING]
 
     assert f":{node.port}: maxmemory-policy" in warning.message
+
+
+@pytest.mark.slow
+def test_silent_server_is_given_up() -> None:
+    """
+    A server that falls silent while it is looked at ends the call at its deadline.
+    """
+    with testbed.redis(own=True) as server:
+
+        async def scenario() -> None:
+            reader = RedisBackend(server.url).reader()
+            await reader.open(timeout_ms=TIMEOUT_MS)
+            server.freeze()
+            try:
+                with pytest.raises(StoreUnavailableError, match="within 300 ms"):
+                    await reader.diagnose(timeout_ms=300)
+            finally:
+                server.thaw()
+                await reader.close()
+
+        asyncio.run(scenario())

@@ -5,6 +5,7 @@ Looking at a server, or at all primaries of a Cluster, for a person who operates
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from anarchon_redis.wire import Wire
 __all__ = ["look_at_servers", "read_known_jobs"]
 
 _AT_ONCE: Final = 8
+_CLOSE_TIMEOUT_S: Final = 1.0
 _SETTINGS: Final = ("appendfsync", "save", "stop-writes-on-bgsave-error")
 _STATE: Final = (
     "high",
@@ -61,7 +63,10 @@ async def look_at_servers(
     except CLIENT_ERRORS as error:
         raise store_error(error, where) from error
     finally:
-        await close_client(client)
+        # Nobody waits for a server's last word.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await close_client(client)
 
 
 async def _look_at_cluster(client: RedisCluster, options: Options) -> list[Finding]:

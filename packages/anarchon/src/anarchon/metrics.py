@@ -73,6 +73,8 @@ class PrometheusMetrics:
         self._make_runs(registry)
         self._make_slots(registry)
         self._make_store(registry)
+        self._registry = registry
+        self._store_up: Gauge | None = None
         registry.register(_NextSlots(self._schedulers, self._clock))
         for scheduler in schedulers:
             self.watch(scheduler)
@@ -185,12 +187,6 @@ class PrometheusMetrics:
         )
 
     def _make_store(self, registry: CollectorRegistry) -> None:
-        self._store_up = Gauge(
-            "anarchon_store_up",
-            "Whether the store answers: 0 from the first call that failed to the next one that did not.",
-            multiprocess_mode="livemin",
-            registry=registry,
-        )
         self._outages = Counter(
             "anarchon_store_outages", "How often the store fell silent.", registry=registry
         )
@@ -282,6 +278,14 @@ class PrometheusMetrics:
         self._errors.labels(event.job or "").inc()
 
     def _answers(self, life: _Life, *, answers: bool) -> None:
+        if self._store_up is None:
+            # A gauge is 0 from its making on, which would be a lie in a process that starts no scheduler.
+            self._store_up = Gauge(
+                "anarchon_store_up",
+                "Whether the store answers: 0 from the first call that failed to the next one that did not.",
+                multiprocess_mode="livemin",
+                registry=self._registry,
+            )
         life.answers = answers
         self._store_up.set(int(all(each.answers for each in self._lives)))
 

@@ -26,6 +26,7 @@ from anarchon.events import (
     OutageEvent,
     RecoveredEvent,
     ScheduleEvent,
+    SchedulerStartedEvent,
     SchedulerStoppedEvent,
     SkipEvent,
     StartEvent,
@@ -270,6 +271,24 @@ def test_schedulers_of_one_process_are_kept_apart(registry: CollectorRegistry) -
     assert 0 == registry.get_sample_value("anarchon_store_up")
     assert 2 == registry.get_sample_value("anarchon_runs_in_progress", {"job": "job"})
     tell(second, RECOVERED)
+
+    assert 1 == registry.get_sample_value("anarchon_store_up")
+
+
+def test_store_is_not_called_down_before_a_scheduler_has_started(
+    registry: CollectorRegistry,
+) -> None:
+    """
+    A process that makes the metrics and starts nothing, a preloading server say, has no word on the store.
+    """
+    told = scheduler()
+    PrometheusMetrics(told, registry=registry)
+
+    assert None is registry.get_sample_value("anarchon_store_up")
+    tell(told, SchedulerStartedEvent(instance="me", jobs=(), service="memory"))
+
+    assert 1 == registry.get_sample_value("anarchon_store_up")
+    tell(told, OUTAGE, SchedulerStoppedEvent(instance="me"))
 
     assert 1 == registry.get_sample_value("anarchon_store_up")
 
