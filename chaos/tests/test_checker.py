@@ -301,6 +301,8 @@ def test_a_fault_that_did_not_bite(history: Forge, fault: ForgeFault) -> None:
     idle = fault("latency", 0, 100, bites=0, stalls=False)
 
     assert {"faults_bit"} == broken(judge(history(faults=(*history().faults, idle))))
+    assert {"faults_bit"} == broken(judge(history(swallowed={"a": 0, "b": 0})))
+    assert [] == judge(history(swallowed={"a": 0, "b": 7}))
 
 
 def test_what_was_not_told(history: Forge) -> None:

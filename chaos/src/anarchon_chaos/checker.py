@@ -274,6 +274,8 @@ def faults_bit(history: History, _found: Sequence[Body]) -> Iterator[str]:
     for fault in history.faults:
         if fault.bites < 1:
             yield f"{fault.kind} on {fault.target} did not bite"
+    if history.swallowed and not any(history.swallowed.values()):
+        yield f"no answer to {', '.join(sorted(history.swallowed))} was dropped"
 
 
 def told_of(history: History, _found: Sequence[Body]) -> Iterator[str]:

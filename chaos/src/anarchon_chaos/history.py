@@ -100,7 +100,8 @@ class Expectation:
 class History:
     """
     Everything that is known of one scenario on one store after it. Instants are on the clock of the evidence, in
-    ns; ``begun_wall_ms`` is what the wall clock said at its beginning.
+    ns; ``begun_wall_ms`` is what the wall clock said at its beginning. ``swallowed`` counts, by instance, the bytes
+    of answers that a wire took in and did not pass on, for those whose wire was to do so.
     """
 
     scenario: str
@@ -120,6 +121,7 @@ class History:
     exits: Sequence[Exit] = ()
     slots: Sequence[tuple[str, int]] = ()
     begun_wall_ms: int = 0
+    swallowed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def bound_ms(self) -> int:

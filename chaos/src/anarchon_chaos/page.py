@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from anarchon_chaos.history import Body, Fault, History, bodies
 from anarchon_chaos.running import Result
-from anarchon_chaos.summary import percentile, summarise
+from anarchon_chaos.summary import bites, percentile, summarise
 
 __all__ = ["page"]
 
@@ -33,6 +33,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; font-size: 1.15rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.87rem; }
 th, td { padding: 0.3rem 0.6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:nth-child(-n+2), td:nth-child(-n+2), td:last-child, th:last-child { text-align: left; }
+td:last-child { white-space: normal; min-width: 10rem; } .what { white-space: nowrap; }
 .no { color: var(--bad); font-weight: 700; } .verdict { font-size: 1.1rem; font-weight: 600; }
 svg { width: 100%; height: auto; background: var(--soft); border: 1px solid var(--line); border-radius: 4px; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
@@ -79,7 +80,7 @@ def _legend() -> str:
     return (
         "<p>Each lane is a process, each bar one execution of a handler."
         + "".join(
-            f'<span class="key" style="background: var({name})"></span>{words}'
+            f'<span class="what"><span class="key" style="background: var({name})"></span>{words}</span>'
             for name, words in keys
         )
         + "</p>"
@@ -120,7 +121,7 @@ def _table(results: Sequence[Result]) -> str:
             str(each.bound_ms or ""),
             str(each.fenced),
             str(each.missed),
-            html.escape(", ".join(f"{kind} {count}" for kind, count in each.faults.items())),
+            html.escape(bites(each)),
         ]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in heads)

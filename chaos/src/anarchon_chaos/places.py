@@ -19,21 +19,21 @@ import asyncpg  # type: ignore[import-untyped]  # It ships no types.
 
 import anarchon_testbed as testbed
 from anarchon import RunRecord, backend_from_url
+from anarchon_chaos.groups import Group, group_of
 from anarchon_chaos.stores import StoreKind
 from anarchon_testbed.faketime import FakeClock
 
 __all__ = ["PLACES", "Servers", "Store", "opened"]
 
-PLACES = ("shared", "own", "durable", "refusing", "clock", "sentinel")
+PLACES = ("shared", "own", "durable", "refusing", "clock", "group")
 """
 What a scenario can ask for: a part of a shared server; a server of its own; one that keeps what it has acknowledged
-when it is killed; one that can be made to refuse; one whose clock can be put wrong; a primary with replicas and
-sentinels.
+when it is killed; one that can be made to refuse; one whose clock can be put wrong; a group of servers
+of which one takes another's place.
 """
 
 _READ_MS_MAX = 30_000
 _DISK = "size=2m"
-_REPLICAS = 2
 
 
 class Servers:
@@ -74,7 +74,7 @@ class Store:
 
         clock: The server's own, where it can be put wrong.
 
-        group: The primary with its sentinels, where there are some.
+        group: The servers of which one takes another's place, where there are some.
     """
 
     def __init__(self, kind: StoreKind, *, place: str, url: str) -> None:
@@ -82,7 +82,7 @@ class Store:
         self.place = place
         self.server: testbed.Server | None = None
         self.clock: FakeClock | None = None
-        self.group: testbed.RedisSentinel | None = None
+        self.group: Group | None = None
         self._url = url
 
     @property
@@ -154,14 +154,9 @@ async def opened(
             return
         name = f"c{secrets.token_hex(6)}"
         query = kind.query.format(namespace=name)
-        if place == "sentinel":
-            # One is promoted, and one is left to hold what the new primary acknowledges.
-            group = await stack.enter_async_context(
-                testbed.redis_sentinel(kind=kind.server, replicas=_REPLICAS)
-            )
-            hosts = ",".join(f"{host}:{port}" for host, port in group.addresses)
-            url = f"redis://{hosts}?sentinel={group.name}&wait_replicas=1&{query}"
-            store = Store(kind, place=name, url=url)
+        if place == "group":
+            group = await stack.enter_async_context(group_of(kind.server, name))
+            store = Store(kind, place=name, url=f"{group.url}&{query}")
             store.group = group
             yield store
             return

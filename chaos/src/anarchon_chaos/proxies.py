@@ -15,7 +15,7 @@ from anarchon_chaos.evidence import now_ns
 from anarchon_testbed import ToxiproxyServer
 from anarchon_testbed.ports import HOST, free_port
 
-__all__ = ["ARRIVING", "CUTS", "Proxies", "Wire"]
+__all__ = ["ARRIVING", "CUTS", "SWALLOWING", "Proxies", "Wire"]
 
 _PROBE_MS_MAX = 400
 _ANSWERED_MS_MAX = 150
@@ -47,6 +47,11 @@ ARRIVING = frozenset({"half-open", "lost-reply", "crawl"})
 Those through which requests arrive and answers do not.
 """
 
+SWALLOWING = frozenset({"silent", "half-open", "lost-reply"})
+"""
+Those that take bytes in and do not pass them on, which Toxiproxy counts.
+"""
+
 
 class Wire:
     """
@@ -74,12 +79,16 @@ class Wire:
         self.port = port
         self.fault: str | None = None
         self.bites = 0
+        self.swallows = False
+        self._answers_swallowed = 0
+        self._answer_bytes = 0
 
     async def spoil(self, kind: str) -> None:
         """
         Put a fault on the wire, one of `CUTS` or "down", for connections that there are and those to come.
         """
         self.fault = kind
+        self.swallows |= kind in SWALLOWING
         if kind == "down":
             await asyncio.to_thread(self._proxy.disable)
             return
@@ -104,6 +113,7 @@ class Wire:
         Try a new connection through the proxy, and say whether the fault spoils it.
         """
         answered_ms = await asyncio.to_thread(self._probe)
+        self._answers_swallowed += self.fault in SWALLOWING
         if self.fault in ("latency", "narrow"):
             hit = answered_ms is None or answered_ms >= _ANSWERED_MS_MAX // 2
         elif self.fault == "sliced":
@@ -113,16 +123,19 @@ class Wire:
         self.bites += hit
         return hit
 
+    async def measure(self) -> None:
+        """
+        See how long an answer to a look is, so that those to later ones are not taken for the instance's.
+        """
+        await asyncio.to_thread(self._probe)
+
     async def swallowed(self) -> int:
         """
-        Count the bytes that went into the proxy and did not come out, either way, on connections that are over.
+        Count the bytes of answers to the instance that went in and did not come out, on connections that are over.
         """
-        ways = ("upstream", "downstream")
-        counts = [
-            await asyncio.to_thread(self._server.bytes_swallowed, self._proxy.name, way)
-            for way in ways
-        ]
-        return sum(counts)
+        name = self._proxy.name
+        lost = await asyncio.to_thread(self._server.bytes_swallowed, name, "downstream")
+        return max(0, lost - self._answers_swallowed * self._answer_bytes)
 
     async def remove(self) -> None:
         """
@@ -136,8 +149,11 @@ class Wire:
         try:
             with socket.create_connection((HOST, self.port), _PROBE_MS_MAX / 1_000) as connection:
                 connection.sendall(self._long_hello if self.fault == "narrow" else self._hello)
-                if not connection.recv(64):
+                answer = connection.recv(4_096)
+                if not answer:
                     return None
+                if self.fault is None:
+                    self._answer_bytes = max(self._answer_bytes, len(answer))
         except OSError:
             return None
         return (now_ns() - begun_ns) // 1_000_000
@@ -168,4 +184,6 @@ class Proxies:
             name=f"{label}-{self._made}",
             listen=f"{HOST}:{port}",
         )
-        return Wire(self._server, proxy, port=port, hello=hello, long_hello=long_hello)
+        wire = Wire(self._server, proxy, port=port, hello=hello, long_hello=long_hello)
+        await wire.measure()
+        return wire

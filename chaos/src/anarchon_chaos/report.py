@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anarchon_chaos.running import Result
-from anarchon_chaos.summary import Summary, percentile, pooled, summarise
+from anarchon_chaos.summary import Summary, bites, percentile, pooled, summarise
 from anarchon_testbed import used
 
 __all__ = ["as_data", "print_table", "verdict"]
@@ -64,7 +64,7 @@ def print_table(summaries: Sequence[Summary], console: Console) -> None:
             f"{p50}/{p99}/{each.bound_ms}" if each.takeover_ms else "-",
             str(each.fenced),
             str(each.missed),
-            ", ".join(f"{kind} {count}" for kind, count in each.faults.items()),
+            bites(each),
         )
     console.print(table)
     for each in summaries:

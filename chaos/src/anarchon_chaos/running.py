@@ -105,10 +105,10 @@ class Player:
         Play one case from its first process to its last, and judge what it left.
         """
         trouble = ""
-        for _ in range(_STARTS_MAX):
+        for attempt in range(_STARTS_MAX):
             with tempfile.TemporaryDirectory(prefix="anarchon-chaos-") as name:
                 try:
-                    history = await self._play(case, Path(name))
+                    history = await self._play(case, Path(name), patience=2**attempt)
                 except SlowStartError as error:
                     trouble = str(error)  # Nothing has been seen of the product yet: once more.
                 except testbed.ServerUnavailableError as error:
@@ -122,7 +122,7 @@ class Player:
                     return Result(case=case, history=history, findings=judge(history))
         return Result(case=case, history=None, findings=(), trouble=trouble)
 
-    async def _play(self, case: Case, folder: Path) -> History:
+    async def _play(self, case: Case, folder: Path, *, patience: int) -> History:
         scenario, kind = case.scenario, case.store
         async with opened(kind, self._servers, folder, place=scenario.place) as store:
             proxies = await self._wires() if store.server is not None else None
@@ -136,18 +136,25 @@ class Player:
             )
             begun_ns, begun_wall_ms = now_ns(), wall_ms()
             try:
-                await _set_up(stage, scenario)
+                await _set_up(stage, scenario, patience)
                 for step in scenario.steps:
                     await step.play(stage)
                 stage.last_ms = wall_ms() - 500
                 await _settle(stage, scenario)
                 await stage.leave(*(name for name, each in stage.workers.items() if each.alive))
                 stage.look()
+                swallowed = {
+                    name: await wire.swallowed()
+                    for name, wire in stage.wires.items()
+                    if wire.swallows
+                }
                 records = await store.records()
             finally:
                 await stage.close()
             history = _history(case, stage, records)
-            return replace(history, begun_ns=begun_ns, begun_wall_ms=begun_wall_ms)
+            return replace(
+                history, begun_ns=begun_ns, begun_wall_ms=begun_wall_ms, swallowed=swallowed
+            )
 
     async def _wires(self) -> Proxies:
         async with self._lock:
@@ -157,12 +164,15 @@ class Player:
         return self._proxies
 
 
-async def _set_up(stage: Stage, scenario: Scenario) -> None:
+async def _set_up(stage: Stage, scenario: Scenario, patience: int) -> None:
     names = [instance.name for instance in scenario.instances]
+    asked_ms = wall_ms()
     for instance in scenario.instances:
         await stage.add(instance.name, clock_ms=instance.clock_ms)
     await stage.ready(*names)
-    stage.slot_ms = (wall_ms() + _LEAD_MS + 150 * len(names)) // 100 * 100
+    # A machine that took long to start the processes is busy, and takes long for what comes now.
+    lead_ms = patience * max(_LEAD_MS + 150 * len(names), wall_ms() - asked_ms)
+    stage.slot_ms = (wall_ms() + lead_ms) // 100 * 100
     stage.jobs = tuple(plan for load in scenario.loads for plan in _plans(load, stage.slot_ms))
     for instance in scenario.instances:
         stage.start(instance.name, instance.options)

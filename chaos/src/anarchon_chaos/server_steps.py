@@ -112,7 +112,7 @@ class StepStoreClock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailOver:
     """
-    Kill the primary, and wait until the store's own means have promoted another one.
+    Kill whoever leads, and wait until the store's own means have another one lead.
     """
 
     async def play(self, stage: Stage) -> None:
@@ -122,7 +122,7 @@ class FailOver:
         group = stage.store.group
         assert group is not None
         since_ns = now_ns()
-        before = group.primary.port
+        before = await asyncio.to_thread(group.leader)
         await group.fail_over()
         stage.note(
             Fault(
@@ -130,6 +130,6 @@ class FailOver:
                 target="store",
                 since_ns=since_ns,
                 until_ns=now_ns(),
-                bites=int(group.primary.port != before),
+                bites=int(await asyncio.to_thread(group.leader) != before),
             )
         )

@@ -109,15 +109,15 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="fail-over",
-        says="the primary dies and a replica is promoted: the schedulers find it by themselves and go on",
-        needs=frozenset({"sentinel"}),
+        says="whoever leads the store's servers dies and another takes its place: the schedulers find it and go on",
+        needs=frozenset({"group"}),
         loads=TICKS,
         instances=ALIKE,
         steps=(Pause(ms=2_500), FailOver(), Pause(ms=5_000)),
         expect=Expectation(
-            complete=False, repeats=True, told=("outage", "recovered"), settle_ms=8_000
+            complete=False, repeats=True, told=("outage", "recovered"), settle_ms=12_000
         ),
-        place="sentinel",
+        place="group",
     ),
     Scenario(
         name="store-amnesia",

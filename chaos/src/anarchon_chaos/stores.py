@@ -19,7 +19,8 @@ class StoreKind:
     One backend: the server it needs, the query that makes a backend URL of the server's, and what it offers.
 
     ``offers`` has "leases", "network" (faults of the wire and of the server make sense), "clock" (its server's can be
-    put wrong), "sentinel", and "refuse:HOW" for each way in which it can be made to refuse.
+    put wrong), "group" (servers that take each other's place), and "refuse:HOW" for each way in which it can be made to
+    refuse.
     ``durable`` are the options under which its server keeps what it has acknowledged when it is killed. A ``sibling``
     is so like another one that the bounded set has only a few scenarios on it.
     """
@@ -55,7 +56,7 @@ def _redis(name: str, strategy: str, *, server: str = "redis", sibling: bool = F
         *(f"refuse:{how}" for how in ("full", "read-only", "no-rights", "password")),
     }
     if strategy == "lease":
-        offers |= {"leases", "clock" if server == "valkey" else "sentinel"}
+        offers |= {"leases", "clock" if server == "valkey" else "group"}
     return StoreKind(
         name=name,
         server=server,
@@ -99,7 +100,7 @@ STORES = (
         name="nats",
         server="nats",
         query="prefix={namespace}",
-        offers=frozenset({"network"}),
+        offers=frozenset({"network", "group"}),
         hello=b"PING\r\n",
         long_hello=b"PING\r\n" * 60,
         durable={},
@@ -108,7 +109,7 @@ STORES = (
         name="rabbitmq",
         server="rabbitmq",
         query="prefix={namespace}",
-        offers=frozenset({"network"}),
+        offers=frozenset({"network", "group"}),
         hello=b"AMQP\x00\x00\x09\x01",
         long_hello=b"AMQP\x00\x00\x09\x01",
         durable={},

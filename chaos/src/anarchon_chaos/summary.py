@@ -14,7 +14,7 @@ from anarchon import Status
 from anarchon_chaos.history import MS, bodies, overlaps, takeovers
 from anarchon_chaos.running import Result
 
-__all__ = ["Summary", "percentile", "pooled", "summarise"]
+__all__ = ["Summary", "bites", "percentile", "pooled", "summarise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,8 @@ class Summary:
     One line of the report.
 
     ``executions`` counts runs by how often their handler was started. ``fenced`` counts attempts that were still there
-    when the next one was granted, and could change nothing. ``missed`` counts slots that no body brought to an end.
+    when the next one was granted, and could change nothing. ``missed`` counts slots that no body brought to an end;
+    ``bytes_dropped`` those of answers that a wire took in and did not pass on.
     """
 
     store: str
@@ -40,6 +41,7 @@ class Summary:
     fenced: int = 0
     missed: int = 0
     faults: Mapping[str, int]
+    bytes_dropped: int = 0
     problems: Sequence[str] = ()
 
     def as_data(self) -> dict[str, Any]:
@@ -73,9 +75,9 @@ def summarise(result: Result) -> Summary:
     started = Counter(body.run for body in found)
     ended = {body.run for body in found if body.outcome == "ended"}
     given = takeovers(history, found) if history.leases else []
-    bites: Counter[str] = Counter()
+    bitten: Counter[str] = Counter()
     for fault in history.faults:
-        bites[fault.kind] += fault.bites
+        bitten[fault.kind] += fault.bites
     return Summary(
         store=case.store.name,
         scenario=case.scenario.name,
@@ -99,9 +101,20 @@ def summarise(result: Result) -> Summary:
             for record in history.records
         ),
         missed=sum(slot not in ended for slot in history.slots),
-        faults=dict(bites),
+        faults=dict(bitten),
+        bytes_dropped=sum(history.swallowed.values()),
         problems=problems,
     )
+
+
+def bites(summary: Summary) -> str:
+    """
+    Say in words which faults were seen, and how often they bit.
+    """
+    words = [f"{kind} {count}" for kind, count in summary.faults.items()]
+    if summary.bytes_dropped:
+        words.append(f"{summary.bytes_dropped} bytes of answers dropped")
+    return ", ".join(words)
 
 
 def pooled(summaries: Iterable[Summary]) -> dict[str, tuple[int, ...]]:
