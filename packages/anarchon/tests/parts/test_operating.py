@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 
-from anarchon import MemoryBackend
+from anarchon import MemoryBackend, Scheduler
 from anarchon.operating import (
     Diagnosable,
     Finding,
@@ -60,6 +60,19 @@ def test_part_is_told_by_its_method(part: type) -> None:
     """
     assert isinstance(Offers(), part)
     assert not isinstance(MemoryBackend(), part)
+
+
+def test_scheduler_gives_its_backend() -> None:
+    """
+    Whoever looks after the store of a scheduler asks through what it was given, or uses now.
+    """
+    first, second = MemoryBackend(), MemoryBackend()
+    scheduler = Scheduler(first)
+
+    assert first is scheduler.backend
+    scheduler.use(second)
+
+    assert second is scheduler.backend
 
 
 def test_severities_rise() -> None:
