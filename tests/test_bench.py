@@ -15,6 +15,7 @@ import repository
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_every_benchmark_runs_and_is_drawn(tmp_path: Path) -> None:
     """
     In their shortest form all of them end well, each leaves its figures, and the picture shows them.

@@ -99,6 +99,7 @@ class Instance:
             start_loop=self.start_loop,
             make_pool=SimulatedPool,
             instance_id=lambda: self.name,
+            early_ms=0,
         )
 
     def token(self) -> str:

@@ -188,6 +188,9 @@ class Runtime:
         make_pool: Makes the executor of plain handlers.
 
         instance_id: Makes the default label of an instance.
+
+        early_ms: How long before a slot a timer wakes the loop, which is then turned until
+            the slot begins: timers round up. 0 where no time passes while a loop turns.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -196,3 +199,4 @@ class Runtime:
     start_loop: LoopStarter = on_own_thread
     make_pool: Callable[[], Executor] = DaemonPool
     instance_id: Callable[[], str] = default_instance_id
+    early_ms: int = 1

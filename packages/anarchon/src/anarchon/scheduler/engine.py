@@ -91,6 +91,7 @@ class Engine:
             clock=runtime.clock,
             random=self._random,
             instance_id=self.instance_id,
+            early_ms=runtime.early_ms,
             ahead_ms=lambda: self._store_clock.ahead_ms,
             due=self._due,
             stepped=self._own_clock_stepped,

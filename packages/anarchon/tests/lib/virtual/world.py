@@ -202,6 +202,7 @@ class World:
             make_random=lambda: random.Random(seed),
             start_loop=start_loop,
             make_pool=DaemonPool if threads_max is None else lambda: _SmallPool(threads_max),
+            early_ms=0,
         )
         options = {"heartbeat": "1s", "jitter": 0, "stop_timeout": 5, **options}
         scheduler = Scheduler(
