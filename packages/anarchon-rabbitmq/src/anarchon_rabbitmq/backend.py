@@ -85,6 +85,10 @@ class RabbitMQBackend:
     protocol_version: ClassVar[int] = PROTOCOL_VERSION
     keeps_leases: ClassVar[bool] = False
 
+    # A broken backend of our tests puts its own in their places.
+    _log_class: ClassVar[type[Log]] = Log
+    _ledger_class: ClassVar[type[Ledger]] = Ledger
+
     def __init__(
         self,
         url: str = "amqp://guest:guest@localhost:5672",
@@ -197,7 +201,7 @@ class RabbitMQBackend:
             raise BackendStateError(msg)
         self._state = "opening"
         ledger = self._new_ledger()
-        log = Log(
+        log = self._log_class(
             self._address,
             self._options,
             ledger,
@@ -354,7 +358,9 @@ class RabbitMQBackend:
         return list(judge(self._version, self._address, self._options))
 
     def _new_ledger(self) -> Ledger:
-        return Ledger(memory_ms=self._options.claim_memory_ms, window_ms=self._options.window_ms)
+        return self._ledger_class(
+            memory_ms=self._options.claim_memory_ms, window_ms=self._options.window_ms
+        )
 
     def _writing(self) -> Log:
         log = self._opened()
