@@ -20,7 +20,7 @@ from anarchon.errors import StoreUnavailableError
 from anarchon.memory import MemoryBackend
 from anarchon.memory.store import MemoryStore
 from anarchon.protocol import Now, claims, closing
-from anarchon.scheduler import executor, lease_runner, leases, registering
+from anarchon.scheduler import engine, executor, lease_runner, leases, registering
 from anarchon.scheduler.ending import Ending
 from anarchon.scheduler.grants import Grants
 from anarchon.scheduler.lease_runner import LeaseRunner
@@ -30,6 +30,7 @@ from anarchon.scheduler.renewals import Renewals
 from anarchon.scheduler.reports import Reports
 from anarchon.scheduler.runs import ActiveRun
 from anarchon.scheduler.timers import JobTimers
+from anarchon_simulation.clocks import MachineClock
 from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.drawing import draw_plan
 from anarchon_simulation.instance import Instance
@@ -139,6 +140,13 @@ def fence_after_the_lease(patch: Patch) -> None:
     patch.setattr(leases, "fence_margin_ms", lambda _: -1_000)
 
 
+def lease_on_a_clock_that_sleeps(patch: Patch) -> None:
+    """
+    A runner judges its lease by a clock that stands while its machine is suspended.
+    """
+    patch.setattr(MachineClock, "suspend_ms", lambda self: self.monotonic_us() // 1_000)
+
+
 def token_reused(patch: Patch) -> None:
     """
     A process uses one token for all that it claims.
@@ -179,6 +187,20 @@ def backup_that_trusts_hints(patch: Patch) -> None:
         later(self, view, watch, 3_600_000 if hints else pause_ms)
 
     patch.setattr(LeaseRunner, "_later", wait_for_word)
+
+
+def registered_by_a_slow_clock(patch: Patch) -> None:
+    """
+    A job's last slot is taken at the instance's own time, where that is behind.
+    """
+    register = engine.register_jobs
+
+    async def by_own_clock(*args: Any, store_ms: int, **options: Any) -> Any:
+        loop: Any = asyncio.get_running_loop()
+        own_ms = min(store_ms, loop._clock.wall_ms())
+        return await register(*args, store_ms=own_ms, **options)
+
+    patch.setattr(engine, "register_jobs", by_own_clock)
 
 
 def zone_rules_told_blindly(patch: Patch) -> None:
@@ -359,10 +381,12 @@ BUGS = [
     gate_left_out,
     no_self_fencing,
     fence_after_the_lease,
+    lease_on_a_clock_that_sleeps,
     token_reused,
     error_taken_for_a_win,
     backup_that_does_not_watch,
     backup_that_trusts_hints,
+    registered_by_a_slow_clock,
     zone_rules_told_blindly,
     miss_not_told,
     plain_function_begun_when_lost,

@@ -33,6 +33,11 @@ from anarchon_simulation.trace import Trace
 
 __all__ = ["Audit", "BrokenRuleError", "JobBooks", "Missed", "Reign", "Run"]
 
+_REGISTRATION_MS_MAX = 30_000
+"""
+How long a registration may take from the store's time that it begins with, freezes and all.
+"""
+
 Run = tuple[int, int]
 """
 (slot, attempt): what ``ctx.fence`` is.
@@ -89,6 +94,7 @@ class JobBooks:
     ended: dict[int, str] = field(default_factory=dict)
     high: int | None = None
     first_high: int | None = None
+    registered_ms: int | None = None
     missed: list[Missed] = field(default_factory=list)
     begun: dict[Run, str] = field(default_factory=dict)
     newest_begun: Run = (-1, 0)
@@ -176,12 +182,11 @@ class Audit:
         ):
             self._note_close(request, answer, sender)
             self._closing(books, request, answer, changed=before != after)
-        elif (
-            isinstance(request, RegisterRequest)
-            and isinstance(answer, RegisterAnswer)
-            and answer.zone_digests not in (None, request.zone_digests)
-        ):
-            self.zones_differ.add((sender, request.job))
+        elif isinstance(request, RegisterRequest) and isinstance(answer, RegisterAnswer):
+            if answer.new:
+                books.registered_ms = self._store.time()
+            differs = answer.zone_digests not in (None, request.zone_digests)
+            self.zones_differ |= {(sender, request.job)} if differs else set()
         if after is not None:
             self._high(books, request.job, after.high)
             self._reign(books, after)
@@ -247,6 +252,8 @@ class Audit:
         """
         job, run = request.job, (request.slot, request.attempt)
         store_ms = self._store.time()
+        if request.slot < (books.registered_ms or 0) - _REGISTRATION_MS_MAX:
+            self.breaks(f"{job} {run} was granted, and is older than the job", job)
         if self._store.leases and run <= books.newest:
             self.breaks(f"{job} {run} was granted after {books.newest}", job)
         if request.slot in books.ended:
