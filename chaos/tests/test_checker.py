@@ -181,6 +181,24 @@ def test_a_slot_that_nobody_ran(history: Forge, record: ForgeRecord) -> None:
     assert [] == judge(history(slots=slots, expect=lenient, records=(*base.records, skipped)))
 
 
+def test_a_miss_whose_teller_was_lost_is_excused(
+    history: Forge, mark: ForgeMark, record: ForgeRecord
+) -> None:
+    """
+    The next slot was granted to somebody who never began, or who died at once; to anybody else it is no excuse.
+    """
+    base = history()
+    slots = (("job", SLOT), ("job", SLOT + 1_000))
+    nobody = (*base.records, record(Status.INTERRUPTED, slot=SLOT + 2_000))
+    somebody = (*base.marks, mark("start", 4_000, slot=SLOT + 2_000, instance="c"))
+    parts = {"slots": slots, "records": nobody, "expect": Expectation(complete=False)}
+
+    assert [] == judge(history(**parts))
+    assert {"all_accounted"} == broken(judge(history(marks=somebody, **parts)))
+    dead = {ord("a"): 1_001 * MS, ord("c"): 4_500 * MS}
+    assert [] == judge(history(marks=somebody, deaths=dead, **parts))
+
+
 def test_a_claim_only_store_promises_nothing_of_slots_due_while_it_was_gone(
     history: Forge, mark: ForgeMark, record: ForgeRecord, fault: ForgeFault
 ) -> None:

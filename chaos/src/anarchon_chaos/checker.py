@@ -146,6 +146,7 @@ def all_accounted(history: History, found: Sequence[Body]) -> Iterator[str]:
     Every slot came to its end, or, where that is enough, was told as missed or stands in the history with a reason.
 
     A store without leases cannot tell what was missed, and promises nothing of slots that were due while it was gone.
+    What was missed is told by whoever wins the next slot, so that nobody does if that one never heard of it, or died.
     """
     ended = {body.run for body in found if body.outcome == "ended"}
     excused: set[tuple[str, int]] = set()
@@ -159,6 +160,8 @@ def all_accounted(history: History, found: Sequence[Body]) -> Iterator[str]:
         if (job, slot) in ended or (job, slot) in excused:
             continue
         if not history.leases and _due_without_store(history, slot):
+            continue
+        if not history.expect.complete and _teller_lost(history, found, job, slot):
             continue
         if history.expect.complete or not _told_missed(history.told, job, slot):
             yield f"{job} slot {slot} did not come to its end in any attempt"
@@ -341,6 +344,17 @@ def _due_without_store(history: History, slot: int) -> bool:
         fault.target == "store"
         and fault.since_ns - 1_000 * MS <= due_ns <= fault.until_ns + 1_000 * MS
         for fault in history.faults
+    )
+
+
+def _teller_lost(history: History, found: Sequence[Body], job: str, slot: int) -> bool:
+    after = [record.slot for record in history.records if record.job == job and record.slot > slot]
+    if not after:
+        return False
+    winners = [body for body in found if body.run == (job, min(after)) and body.attempt == 1]
+    return all(
+        body.pid in history.deaths and history.deaths[body.pid] - body.since_ns < 1_000 * MS
+        for body in winners
     )
 
 

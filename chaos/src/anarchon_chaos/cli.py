@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -84,7 +85,7 @@ def _run(chosen: Sequence[Case], *, at_once: int, folder: Path | None, seed: int
         console.print(f"{word:7} {result.case.name}", markup=False, highlight=False)
 
     seed = secrets.randbelow(2**31) if seed is None else seed
-    chosen = [Case(scenario=each.scenario, store=each.store, seed=seed) for each in chosen]
+    chosen = [replace(each, seed=seed, keep=folder) for each in chosen]
     results = asyncio.run(play_all(chosen, at_once=at_once, done=done))
     summaries = [summarise(result) for result in results]
     print_table(summaries, console)

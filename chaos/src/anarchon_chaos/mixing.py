@@ -89,6 +89,6 @@ def draw(rng: random.Random, name: str, *, network: bool, server: bool) -> Step:
     if kind == "server killed":
         return KillServer(down_ms=rng.randrange(200, 4_000))
     cut = rng.choice(_CUTS)
-    weak = cut in ("lost-reply", "latency")
+    weak = cut in ("lost-reply", "latency", "narrow")
     ms = rng.randrange(800, 1_500) if weak else rng.randrange(1_000, 7_000)
     return Cut(who=name, kind=cut, ms=ms, stalls=not weak)

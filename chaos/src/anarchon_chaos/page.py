@@ -21,6 +21,7 @@ _BAR = 7
 _GAP = 2
 _PAD = 6
 _BARS_SHOWN_MAX = 24
+_PROBLEMS_SHOWN_MAX = 50
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --line: #d0d7de; --soft: #f3f5f7;
@@ -131,7 +132,9 @@ def _table(results: Sequence[Result]) -> str:
 def _section(result: Result) -> str:
     each = summarise(result)
     mark = "" if each.held else ' <span class="no">did not hold</span>'
-    problems = "".join(f"<li>{html.escape(problem)}</li>" for problem in each.problems)
+    problems = "".join(
+        f"<li>{html.escape(problem)}</li>" for problem in each.problems[:_PROBLEMS_SHOWN_MAX]
+    )
     picture = "" if result.history is None else _timeline(result.history)
     return (
         f'<section id="{html.escape(result.case.name)}">'

@@ -117,14 +117,18 @@ class Store:
         connection.execute("BEGIN EXCLUSIVE")
         return connection
 
-    async def records(self) -> Sequence[RunRecord]:
+    async def records(self, jobs: Sequence[str]) -> Sequence[RunRecord]:
         """
-        Read the whole history, straight from the store, the oldest attempt first.
+        Read the whole history of some jobs, straight from the store, the oldest attempt first.
         """
         backend = backend_from_url(self.url())
         await backend.open(timeout_ms=_READ_MS_MAX)
         try:
-            records = await backend.history(None, limit=10_000, timeout_ms=_READ_MS_MAX)
+            records = [
+                record
+                for job in jobs
+                for record in await backend.history(job, limit=100_000, timeout_ms=_READ_MS_MAX)
+            ]
         finally:
             await backend.close()
         return sorted(records, key=lambda record: (record.job, record.slot, record.attempt))
@@ -196,7 +200,7 @@ async def _file(kind: StoreKind, folder: Path, stack: AsyncExitStack, *, small: 
                 f"a small file system cannot be mounted here: {result.stderr.strip()}"
             )
         stack.callback(subprocess.run, [*rights, "umount", str(path.parent)], check=False)
-    return Store(kind, place=str(path), url=f"sqlite:///{path}")
+    return Store(kind, place=str(path), url=f"sqlite:///{path}?{kind.query}")
 
 
 async def _ordinary_user(server: testbed.PostgresServer) -> str:

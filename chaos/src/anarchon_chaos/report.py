@@ -19,6 +19,8 @@ from anarchon_testbed import used
 
 __all__ = ["as_data", "print_table", "verdict"]
 
+_PROBLEMS_SHOWN_MAX = 20
+
 
 def verdict(summaries: Sequence[Summary]) -> str:
     """
@@ -68,8 +70,10 @@ def print_table(summaries: Sequence[Summary], console: Console) -> None:
         )
     console.print(table)
     for each in summaries:
-        for problem in each.problems:
+        for problem in each.problems[:_PROBLEMS_SHOWN_MAX]:
             console.print(f"{each.scenario} on {each.store}: {problem}", markup=False)
+        if (more := len(each.problems) - _PROBLEMS_SHOWN_MAX) > 0:
+            console.print(f"{each.scenario} on {each.store}: and {more} more", markup=False)
     for store, times in pooled(summaries).items():
         console.print(
             f"{store}: {len(times)} takeovers, p50 {percentile(times, 50)} ms, p99 {percentile(times, 99)} ms",

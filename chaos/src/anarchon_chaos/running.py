@@ -5,10 +5,12 @@ Play scenarios, several at a time: they mostly wait.
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -45,13 +47,15 @@ _OPTIONS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """
-    One scenario on one store. ``product`` is a folder with a broken copy of the packages, None for those installed.
+    One scenario on one store. ``product`` is a folder with a broken copy of the packages, None for those installed;
+    ``keep`` one for the evidence of what did not hold.
     """
 
     scenario: Scenario
     store: StoreKind
     seed: int | None = None
     product: Path | None = None
+    keep: Path | None = None
 
     @property
     def name(self) -> str:
@@ -119,7 +123,10 @@ class Player:
                     trouble = f"{type(error).__name__}: {error}"
                     break
                 else:
-                    return Result(case=case, history=history, findings=judge(history))
+                    findings = judge(history)
+                    if findings and case.keep is not None:
+                        _keep(Path(name), case.keep / case.name, history)
+                    return Result(case=case, history=history, findings=findings)
         return Result(case=case, history=None, findings=(), trouble=trouble)
 
     async def _play(self, case: Case, folder: Path, *, patience: int) -> History:
@@ -148,7 +155,7 @@ class Player:
                     for name, wire in stage.wires.items()
                     if wire.swallows
                 }
-                records = await store.records()
+                records = await store.records([job.name for job in stage.jobs])
             finally:
                 await stage.close()
             history = _history(case, stage, records)
@@ -162,6 +169,21 @@ class Player:
                 server = await self._stack.enter_async_context(testbed.toxiproxy(own=True))
                 self._proxies = Proxies(server)
         return self._proxies
+
+
+def _keep(folder: Path, target: Path, history: History) -> None:
+    """
+    Keep what was written, and what was done, for whoever wants to know why.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for path in (*folder.glob("*.stderr"), folder / "marks", folder / "events"):
+        if path.exists():
+            shutil.copy(path, target / path.name)
+    faults = [asdict(fault) for fault in history.faults]
+    records = [asdict(record) for record in history.records]
+    for name, lines in (("faults", faults), ("records", records)):
+        text = "".join(f"{json.dumps(line, default=str)}\n" for line in lines)
+        (target / name).write_text(text, encoding="utf-8")
 
 
 async def _set_up(stage: Stage, scenario: Scenario, patience: int) -> None:

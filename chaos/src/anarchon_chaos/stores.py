@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = ["STORES", "StoreKind", "named"]
 
+_KEPT = "retention_records_per_job=100000"  # Every record of a long run is judged.
 _SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 
@@ -60,7 +61,7 @@ def _redis(name: str, strategy: str, *, server: str = "redis", sibling: bool = F
     return StoreKind(
         name=name,
         server=server,
-        query=f"strategy={strategy}&prefix={{namespace}}",
+        query=f"strategy={strategy}&prefix={{namespace}}&{_KEPT}",
         offers=frozenset(offers),
         hello=b"PING\r\n",
         long_hello=b"PING\r\n" * 60,
@@ -71,14 +72,14 @@ def _redis(name: str, strategy: str, *, server: str = "redis", sibling: bool = F
 
 STORES = (
     StoreKind(
-        name="sqlite", server=None, query="", offers=frozenset({"leases", "file", "refuse:full"})
+        name="sqlite", server=None, query=_KEPT, offers=frozenset({"leases", "file", "refuse:full"})
     ),
     _redis("redis-lease", "lease"),
     _redis("valkey-lease", "lease", server="valkey", sibling=True),
     StoreKind(
         name="postgres",
         server="postgres",
-        query="schema={namespace}",
+        query=f"schema={{namespace}}&{_KEPT}",
         offers=frozenset(
             {
                 "leases",
