@@ -20,7 +20,7 @@ from anarchon.errors import StoreUnavailableError
 from anarchon.memory import MemoryBackend
 from anarchon.memory.store import MemoryStore
 from anarchon.protocol import Now, claims, closing
-from anarchon.scheduler import engine, executor, lease_runner, leases, registering
+from anarchon.scheduler import executor, lease_runner, leases, registering
 from anarchon.scheduler.ending import Ending
 from anarchon.scheduler.grants import Grants
 from anarchon.scheduler.lease_runner import LeaseRunner
@@ -40,6 +40,11 @@ from anarchon_simulation.store import SimulatedStore
 table: Any = importlib.import_module("anarchon.memory.lease")
 """
 Where the memory store looks its decisions up.
+"""
+
+starting: Any = importlib.import_module("anarchon.scheduler.engine")
+"""
+Where a scheduler that starts looks its parts up.
 """
 
 SEEDS_MAX = 400
@@ -193,14 +198,14 @@ def registered_by_a_slow_clock(patch: Patch) -> None:
     """
     A job's last slot is taken at the instance's own time, where that is behind.
     """
-    register = engine.register_jobs
+    register = starting.register_jobs
 
     async def by_own_clock(*args: Any, store_ms: int, **options: Any) -> Any:
         loop: Any = asyncio.get_running_loop()
         own_ms = min(store_ms, loop._clock.wall_ms())
         return await register(*args, store_ms=own_ms, **options)
 
-    patch.setattr(engine, "register_jobs", by_own_clock)
+    patch.setattr(starting, "register_jobs", by_own_clock)
 
 
 def zone_rules_told_blindly(patch: Patch) -> None:
