@@ -26,15 +26,15 @@ async def one_who_never_heard(
 
     What goes wrong with the claims of the second one: *actions*, in order.
     """
+
+    async def long(ctx: RunContext) -> None:
+        with world.body(ctx):
+            world.note(ctx)
+            await world.pass_ms(3_600_000)
+
     runner, other = world.node("runner"), world.node("other")
     for node in (runner, other):
-
-        @node.scheduler.every("long", interval, offset="10s", **options)
-        async def long(ctx: RunContext) -> None:
-            with world.body(ctx):
-                world.note(ctx)
-                await world.pass_ms(3_600_000)
-
+        node.scheduler.every("long", interval, long, offset="10s", **options)
         await node.start()
     other.faults.next("claim", *actions)
     return runner, other
