@@ -303,20 +303,22 @@ def test_claim_only_strategies_are_looked_at(
     server: testbed.RedisServer, prefix: str, ask: Ask, strategy: Any
 ) -> None:
     """
-    Each strategy has findings, and the names of its jobs; nothing is written by looking.
+    Each strategy has findings, and its jobs with the newest slot that was claimed.
     """
     backend = RedisBackend(server.url, strategy=strategy, prefix=prefix)
 
-    async def scenario() -> list[str]:
+    async def scenario() -> None:
         await backend.open(timeout_ms=TIMEOUT_MS)
         now_ms = await backend.time(timeout_ms=TIMEOUT_MS)
         assert now_ms is not None
-        await backend.claim([ask("b {1}", now_ms), ask("a", now_ms)], timeout_ms=TIMEOUT_MS)
+        for job, slot in (("b {1}", now_ms - 1), ("b {1}", now_ms), ("a", now_ms - 9)):
+            await backend.claim([ask(job, slot)], timeout_ms=TIMEOUT_MS)
         known = await backend.known_jobs(timeout_ms=TIMEOUT_MS)
         await backend.close()
-        return [job.job for job in known]
 
-    assert ["a", "b {1}"] == asyncio.run(scenario())
+        assert [("a", now_ms - 9), ("b {1}", now_ms)] == [(job.job, job.high) for job in known]
+
+    asyncio.run(scenario())
     found = looked_at(backend)
 
     assert f"strategy {strategy}" in found["server"].message

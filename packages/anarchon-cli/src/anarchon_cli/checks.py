@@ -218,7 +218,7 @@ def _overdue(both: Sequence[tuple[Job, KnownJob]], now_ms: int) -> Iterator[Find
             severity=Severity.WARNING,
             message=f"Nobody has claimed the last slot of {_listed(names)}, due up to"
             f" {format_ms(longest_ms // 1_000 * 1_000)} ago.",
-            advice="No instance seems to be running: start one."
+            advice="No instance seems to be running, or none was when it was due: look, and start one."
             if everything
             else "Look whether an instance with these jobs is running, and into its log.",
         )

@@ -337,13 +337,7 @@ class RedisBackend:
         wire = self._opened_wire()
         if limit <= 0:
             return []
-        reader = HistoryReader(
-            wire=wire,
-            plan=self._plan,
-            keys=self._keys,
-            script=self._script(self._plan.history),
-            where=self._where,
-        )
+        reader = self._history_of(wire)
         return await wire.bounded(lambda: reader.read(job, limit=limit), timeout_ms=timeout_ms)
 
     async def known_jobs(self, *, timeout_ms: int) -> Sequence[KnownJob]:
@@ -353,8 +347,9 @@ class RedisBackend:
         wire = self._opened_wire()
         now_ms = await self.time(timeout_ms=timeout_ms)
         assert now_ms is not None
+        history = None if self._options.leases else self._history_of(wire)
         return await wire.bounded(
-            lambda: read_known_jobs(wire, self._keys, leases=self._options.leases, now_ms=now_ms),
+            lambda: read_known_jobs(wire, self._keys, history=history, now_ms=now_ms),
             timeout_ms=timeout_ms,
         )
 
@@ -380,6 +375,15 @@ class RedisBackend:
         found = await self._hints.wait(runs, timeout_ms=timeout_ms)
         self._opened()
         return found
+
+    def _history_of(self, wire: Wire) -> HistoryReader:
+        return HistoryReader(
+            wire=wire,
+            plan=self._plan,
+            keys=self._keys,
+            script=self._script(self._plan.history),
+            where=self._where,
+        )
 
     async def _look(self, runs: Sequence[Run], timeout_ms: int) -> frozenset[str]:
         look = self._keeping(self._plan.look)

@@ -17,6 +17,7 @@ from anarchon.errors import StoreUnavailableError
 from anarchon.operating import Finding, KnownJob, Severity
 from anarchon_redis.client import AnyRedis, close_client
 from anarchon_redis.diagnosis import Facts, judge
+from anarchon_redis.history import HistoryReader
 from anarchon_redis.keys import Keys
 from anarchon_redis.options import Options
 from anarchon_redis.server import server_of
@@ -125,18 +126,35 @@ async def _facts(node: Any, *, cluster: bool = False) -> Facts:
     return Facts(server=server_of(hello), info=info, config=config, cluster_state=state)
 
 
-async def read_known_jobs(wire: Wire, keys: Keys, *, leases: bool, now_ms: int) -> list[KnownJob]:
+async def read_known_jobs(
+    wire: Wire, keys: Keys, *, history: HistoryReader | None, now_ms: int
+) -> list[KnownJob]:
     """
-    Read every job of a prefix, by name. Strategies that keep claims alone know no more than the names.
+    Read every job of a prefix, by name.
+
+    Args:
+        wire: The connection.
+
+        keys: The names of keys.
+
+        history: What reads the history of a strategy that keeps claims alone: its newest
+            record is all that is known of a job. None where there are leases.
+
+        now_ms: The server's time.
     """
     names = sorted(
         keys.decoded(name.decode()) for name in await wire.command("SMEMBERS", keys.index)
     )
-    if not leases:
-        return [KnownJob(job=name) for name in names]
     known: list[KnownJob] = []
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
+        if history is not None:
+            newest = await asyncio.gather(*(history.read(name, limit=1) for name in some))
+            known += [
+                KnownJob(job=name, high=records[0].slot if records else None)
+                for name, records in zip(some, newest, strict=True)
+            ]
+            continue
         told = await asyncio.gather(
             *(wire.command("HMGET", *keys.of(name, "state"), *_STATE) for name in some)
         )
