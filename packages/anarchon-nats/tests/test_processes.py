@@ -18,6 +18,7 @@ from itertools import chain
 import pytest
 
 import anarchon_testbed as testbed
+from anarchon.errors import StoreUnavailableError
 from anarchon_nats import NatsBackend
 
 SOAK = bool(os.environ.get("ANARCHON_SOAK"))
@@ -101,12 +102,16 @@ class Race:
 
 def make_stream(opened: Opened, url: str, replicas: int) -> None:
     """
-    Make the stream of the prefix, with so many replicas.
+    Make the stream of the prefix, with so many replicas, as soon as there are enough nodes for it.
     """
 
     async def make() -> None:
-        async with opened(url, replicas=replicas):
-            pass
+        while True:
+            try:
+                async with opened(url, replicas=replicas):
+                    return
+            except StoreUnavailableError:
+                await asyncio.sleep(0.1)  # A node that has just come back is not counted yet.
 
     asyncio.run(make())
 

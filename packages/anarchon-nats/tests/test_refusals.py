@@ -60,21 +60,25 @@ async def pretender(**info: Any) -> AsyncIterator[tuple[str, bytearray]]:
     Greet like a server that cannot be had here, and collect what clients send.
     """
     heard = bytearray()
+    guests: list[asyncio.StreamWriter] = []
     greeting = {"server_id": "X", "version": "2.15.1", "headers": True, "max_payload": 1_048_576}
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        guests.append(writer)
         writer.write(b"INFO %s \r\n" % json.dumps(greeting | info).encode())
         while data := await reader.read(65_536):
             heard.extend(data)
             if b"PING" in data:
                 writer.write(b"PONG\r\n")
-        writer.close()
 
     server = await asyncio.start_server(greet, "127.0.0.1", 0)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", heard
     finally:
         server.close()
+        for guest in guests:
+            guest.transport.abort()
+        await asyncio.sleep(0)  # Until their sockets are closed, too.
 
 
 @pytest.mark.parametrize("version", ["2.9.25", "0.8.0", "unheard"])
