@@ -24,7 +24,7 @@ from anarchon_rabbitmq.address import Address
 from anarchon_rabbitmq.client import Client
 from anarchon_rabbitmq.entries import MESSAGE_TYPE, Message, NewerLayoutError, decode
 from anarchon_rabbitmq.options import Options
-from anarchon_rabbitmq.trouble import CLIENT_ERRORS, store_error
+from anarchon_rabbitmq.trouble import CLIENT_ERRORS, client_errors, store_error
 
 __all__ = ["OFFSET", "PREFETCH", "Line"]
 
@@ -80,7 +80,7 @@ class Line:
         self.read_count = 0
         self._client = Client(address, host, options)
         self._channel: Channel | None = None
-        self._held: list[object] = []
+        self._held: dict[Channel, object] = {}
         self._tag = 0
         self._owed = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -100,20 +100,18 @@ class Line:
         Raises:
             BackendError: It did not work; the line is of no use then.
         """
-        try:
+        with client_errors(self.where):
             self._check(await self._client.connect())
             self._channel = await self._declared()
-        except CLIENT_ERRORS as error:
-            raise store_error(error, self.where) from error
 
     async def channel(self) -> Channel:
         """
         Open one more channel.
         """
         opened = await self._client.connection.channel(on_return_raises=True)
-        # The wrapper ends what it wraps when nobody holds it any more.
-        self._held.append(opened)
         channel = await opened.get_underlay_channel()
+        # The wrapper ends what it wraps when nobody holds it any more.
+        self._held[channel] = opened
         channel.closing.add_done_callback(lambda future: self._ended(channel, future))
         channel.on_consumer_cancel_callbacks.add(self._cancelled)
         await channel.basic_qos(prefetch_count=PREFETCH)
@@ -124,12 +122,10 @@ class Line:
         Have every message from an offset on read, for as long as the line lives.
         """
         channel = self._opened()
-        try:
+        with client_errors(self.where):
             await channel.basic_consume(
                 self._options.stream, self._deliver, arguments={OFFSET: offset}
             )
-        except CLIENT_ERRORS as error:
-            raise store_error(error, self.where) from error
 
     def append(self, mark: str, body: bytes, failed: Callable[[BackendError], None]) -> None:
         """
@@ -142,10 +138,8 @@ class Line:
         Make a round trip.
         """
         channel = self._opened()
-        try:
+        with client_errors(self.where):
             await channel.queue_declare(self._options.stream, passive=True)
-        except CLIENT_ERRORS as error:
-            raise store_error(error, self.where) from error
 
     def drop(self, reason: BackendError) -> None:
         """
@@ -182,7 +176,8 @@ class Line:
 
     def _opened(self) -> Channel:
         if self.broken is not None:
-            raise self.broken
+            # Each has one of its own: a traceback belongs to one task.
+            raise type(self.broken)(str(self.broken))
         assert self._channel is not None
         return self._channel
 
@@ -226,13 +221,12 @@ class Line:
             message_type=MESSAGE_TYPE,
         )
         try:
-            await self._opened().basic_publish(
-                body, routing_key=self._options.stream, properties=properties, mandatory=True
-            )
+            with client_errors(self.where):
+                await self._opened().basic_publish(
+                    body, routing_key=self._options.stream, properties=properties, mandatory=True
+                )
         except BackendError as error:
             failed(error)
-        except CLIENT_ERRORS as error:
-            failed(store_error(error, self.where))
 
     async def _deliver(self, message: aiormq.abc.DeliveredMessage) -> None:
         # Each delivery is a task of its own: nothing may be awaited before it was read,
@@ -281,6 +275,7 @@ class Line:
 
     def _ended(self, channel: Channel, future: asyncio.Future[Any]) -> None:
         error = None if future.cancelled() else future.exception()
+        self._held.pop(channel, None)
         if channel is not self._channel:
             return
         self.drop(store_error(error or ConnectionError("the channel was closed"), self.where))

@@ -13,7 +13,7 @@ import aiormq.abc
 from anarchon.errors import StoreUnavailableError
 from anarchon_rabbitmq.entries import Message, NewerLayoutError, decode
 from anarchon_rabbitmq.line import OFFSET, PREFETCH, Channel, Line
-from anarchon_rabbitmq.trouble import CLIENT_ERRORS, store_error
+from anarchon_rabbitmq.trouble import CLIENT_ERRORS, client_errors
 
 __all__ = ["Placed", "read_part"]
 
@@ -73,13 +73,12 @@ async def read_part(
     part = _Part(stop)
     channel: Channel | None = None
     try:
-        channel = await line.channel()
-        channel.closing.add_done_callback(part.ended)
-        channel.on_consumer_cancel_callbacks.add(part.ended)
-        await channel.basic_consume(stream, part.deliver, arguments={OFFSET: start})
-        await part.complete
-    except CLIENT_ERRORS as error:
-        raise store_error(error, line.where) from error
+        with client_errors(line.where):
+            channel = await line.channel()
+            channel.closing.add_done_callback(part.ended)
+            channel.on_consumer_cancel_callbacks.add(part.ended)
+            await channel.basic_consume(stream, part.deliver, arguments={OFFSET: start})
+            await part.complete
     finally:
         if not part.complete.done():
             part.complete.cancel()

@@ -4,7 +4,10 @@ The broker's errors in the protocol's words: what may pass, and what will not.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aio_pika import exceptions
 from aiormq.exceptions import (
@@ -16,7 +19,7 @@ from aiormq.exceptions import (
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 
-__all__ = ["CLIENT_ERRORS", "store_error"]
+__all__ = ["CLIENT_ERRORS", "client_errors", "store_error"]
 
 CLIENT_ERRORS = (exceptions.AMQPError, OSError, EOFError, RuntimeError, ValueError)
 """
@@ -25,6 +28,28 @@ What the client raises about a broker and the way to it.
 
 _NOT_ALLOWED = 530
 _ACCESS_REFUSED = 403
+
+
+@contextmanager
+def client_errors(where: str) -> Iterator[None]:
+    """
+    Turn what the client raises within into one of the protocol's errors.
+
+    The client ends what waits for a connection that was lost with a CancelledError, at
+    times; only one that somebody has asked for is one.
+
+    Args:
+        where: The broker in words.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise StoreUnavailableError(f"{where}: the connection was lost") from error
+    except CLIENT_ERRORS as error:
+        raise store_error(error, where) from error
 
 
 def store_error(error: BaseException, where: str) -> BackendError:

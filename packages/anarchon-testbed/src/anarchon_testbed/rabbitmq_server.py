@@ -99,8 +99,6 @@ class RabbitMQServer(Server):
 
     def _prepare(self) -> None:
         folder = self.folder
-        self._mapper_port = self._given_mapper_port or free_port()
-        self._meeting_port = free_port()
         if self._tls:
             self.certificates = make_certificates(folder)
         lines = [f"{name} = {value}\n" for name, value in self._settings().items()]
@@ -152,6 +150,9 @@ class RabbitMQServer(Server):
         }
 
     def _start_environment(self) -> dict[str, str]:
+        # Clients do not know these ports, so that each start takes ones that are free at that moment.
+        self._mapper_port = self._given_mapper_port or free_port()
+        self._meeting_port = free_port()
         return self._surroundings()
 
     def _command(self) -> list[str]:
