@@ -87,7 +87,7 @@ class JobBooks:
 
     tokens: dict[Run, str] = field(default_factory=dict)
     newest: Run = (-1, 0)
-    granted_us: int = 0
+    busy_us: int = 0
     live: Run | None = None
     lease_until_ms: int = 0
     released: bool = False
@@ -272,7 +272,7 @@ class Audit:
             self._closed_before(job, live)
         books.tokens[run] = request.token
         books.newest = max(books.newest, run)
-        books.granted_us = self._now_us()
+        books.busy_us = self._now_us()
         books.live, books.released = run, False
 
     def _closed_before(self, job: str, run: Run) -> None:
@@ -326,6 +326,7 @@ class Audit:
                     job,
                 )
             return
+        books.busy_us = self._now_us()
         if isinstance(request, FinishRequest):
             books.ended[request.slot] = str(request.status)
             books.live = None

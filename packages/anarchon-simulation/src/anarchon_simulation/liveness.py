@@ -55,13 +55,17 @@ class Heard:
         )
 
 
-def reached_ms(cluster: Cluster) -> int:
+def reached_ms(cluster: Cluster, job: JobPlan, every_ms: int) -> int:
     """
-    Say how far slots have come due: by the store's clock, or by the instances' if all of those are behind.
+    Say how far the slots of a schedule have come due: by the store's clock, or by the instances' if those are behind.
 
-    Slots come from the instances' wall clocks, and a fast one waits for the store's.
+    Slots come from the wall clocks of the instances that have the job so, and a fast one waits for the store's.
     """
-    walls = [process.instance.clock.wall_ms() for process in cluster.processes if process.alive]
+    walls = [
+        process.instance.clock.wall_ms()
+        for process in cluster.processes
+        if process.alive and _version_ms(job, process.version) == every_ms
+    ]
     return min(cluster.store.time(), max(walls, default=0))
 
 
@@ -81,7 +85,6 @@ def unaccounted(
 
         grace_ms: How long a slot may take until it is decided.
     """
-    store_ms = reached_ms(cluster)
     for job in cluster.plan.jobs:
         books = cluster.audit.books(job.name)
         records = _records(cluster, job.name)
@@ -93,7 +96,7 @@ def unaccounted(
                 books,
                 records,
                 calm_since_ms=calm_since_ms,
-                until_ms=store_ms - grace_ms,
+                grace_ms=grace_ms,
             )
             yield from _unfinished(
                 job,
@@ -103,8 +106,9 @@ def unaccounted(
                 overdue_ms=cluster.store.clock.suspend_ms() - books.lease_until_ms - grace_ms,
             )
         else:
-            versions = {process.version for process in cluster.processes if process.alive}
-            yield from _claims_only(job, records, calm_since_ms, store_ms - grace_ms, versions)
+            yield from _claims_only(
+                cluster, job, records, calm_since_ms=calm_since_ms, grace_ms=grace_ms
+            )
     for process in cluster.processes:
         if process.alive and process.state is not State.RUNNING:
             yield f"{process.name} is {process.state.value}, and not running"
@@ -158,7 +162,7 @@ def _slots(
     records: dict[int, list[RunRecord]],
     *,
     calm_since_ms: int,
-    until_ms: int,
+    grace_ms: int,
 ) -> Iterator[str]:
     """
     Each slot since the job was first registered is in the history, or was told as missed.
@@ -169,18 +173,27 @@ def _slots(
         return
     for number, reign in enumerate(books.reigns):
         from_ms = max(first_ms, reign.since_ms or 0)
-        last = number + 1 == len(books.reigns)
-        # A schedule that was replaced owes what its own newest slot has passed over, and nothing after that.
-        to_ms = until_ms if last else min(until_ms, reign.high or 0)
+        every_ms = _every_ms(job, reign)
+        to_ms = reached_ms(cluster, job, every_ms) - grace_ms
+        if number + 1 < len(books.reigns):
+            # A schedule that was replaced owes what its own newest slot has passed over, and nothing after that.
+            to_ms = min(to_ms, reign.high or 0)
         yield from _reign_slots(
             cluster,
             heard,
             job,
             books,
             records,
-            slots=_grid(_every_ms(job, reign), from_ms, to_ms),
+            slots=_grid(every_ms, from_ms, to_ms),
             calm_since_ms=calm_since_ms,
         )
+
+
+def _version_ms(job: JobPlan, version: int) -> int:
+    """
+    Say how far apart slots are in a version of the jobs.
+    """
+    return job.every_ms if not version or job.changed_every_ms is None else job.changed_every_ms
 
 
 def _every_ms(job: JobPlan, reign: Reign) -> int:
@@ -228,9 +241,9 @@ def _reign_slots(
 
 def _works(cluster: Cluster, books: JobBooks) -> bool:
     """
-    Say whether a job with slots to catch up gets on with them: one goes on, or was begun just now.
+    Say whether a job with slots to catch up gets on with them: one goes on, or began or ended just now.
     """
-    idle_us = cluster.now_us() - books.granted_us
+    idle_us = cluster.now_us() - books.busy_us
     return (
         books.live is not None
         or idle_us < (cluster.plan.lease_ms + 2 * cluster.plan.heartbeat_ms) * 1_000
@@ -310,23 +323,21 @@ def _settled(job: JobPlan, books: JobBooks, last: RunRecord) -> bool:
 
 
 def _claims_only(
+    cluster: Cluster,
     job: JobPlan,
     records: dict[int, list[RunRecord]],
+    *,
     calm_since_ms: int,
-    until_ms: int,
-    versions: set[int],
+    grace_ms: int,
 ) -> Iterator[str]:
     """
-    Without leases nothing is caught up; but in calm times no slot of any version that runs is lost.
+    Without leases nothing is caught up; but in calm times no slot of any schedule that runs is lost.
     """
-    every_ms = {
-        job.changed_every_ms or job.every_ms if version else job.every_ms for version in versions
-    }
-    for slot in sorted(
-        {slot for each in every_ms for slot in _grid(each, calm_since_ms, until_ms)}
-    ):
-        if slot not in records:
-            yield f"{job.name} {slot} was lost although nothing went wrong"
+    for every_ms in sorted({_version_ms(job, process.version) for process in cluster.processes}):
+        until_ms = reached_ms(cluster, job, every_ms) - grace_ms
+        for slot in _grid(every_ms, calm_since_ms, until_ms):
+            if slot not in records:
+                yield f"{job.name} {slot} was lost although nothing went wrong"
     for slot, attempts in records.items():
         if len(attempts) > 1:
             yield f"{job.name} {slot} was executed {len(attempts)} times"

@@ -15,7 +15,7 @@ from anarchon.events import ErrorEvent, Event, ScheduleEvent
 from anarchon_simulation.cluster import Cluster
 from anarchon_simulation.handlers import Bodies
 from anarchon_simulation.kernel import DeadlockError
-from anarchon_simulation.liveness import Heard, reached_ms, unaccounted, unstopped
+from anarchon_simulation.liveness import Heard, unaccounted, unstopped
 from anarchon_simulation.plan import Plan
 from anarchon_simulation.process import Process
 from anarchon_simulation.trace import Entry, timeline
@@ -134,7 +134,8 @@ def _live(cluster: Cluster, heard: Heard) -> None:
     half_us = plan.settle_ms * 500
     if not _run_until(cluster, kernel.now_us + half_us):
         return
-    calm_since_ms = reached_ms(cluster)
+    # By the store's clock: where all instances are behind, what they come to now may have been missed before.
+    calm_since_ms = cluster.store.time()
     audit.claims.clear()
     if not _run_until(cluster, kernel.now_us + half_us):
         return
