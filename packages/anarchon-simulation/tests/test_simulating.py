@@ -229,6 +229,23 @@ def test_scheduler_is_left_alone() -> None:
     assert ["mine", "mine"] == states
 
 
+def test_another_heartbeat_takes_its_own_lease() -> None:
+    """
+    A heartbeat that replaces the scheduler's comes with a lease that fits; one that does not is an error at once.
+    """
+    scheduler = Scheduler("memory:")
+    scheduler.cron("report", "0 * * * *", lambda: None)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+
+    result = simulate(
+        scheduler, start=start, until="5h", heartbeat="30m", incidents=[stop("a", at="1h")]
+    )
+
+    assert 4 == len(result.ran("report"))
+    with pytest.raises(InvalidOptionError, match="shorter than three heartbeats"):
+        simulate(scheduler, start=start, until="5h", heartbeat="30m", lease="1m")
+
+
 def test_claims_alone() -> None:
     """
     Without leases each slot runs at most once, and nothing is taken over.

@@ -186,7 +186,11 @@ def _instance_plans(instances: int | Sequence[str | InstancePlan]) -> tuple[Inst
 
 def _builder(jobs: Scheduler | Jobs | Factory, options: dict[str, Any]) -> Build:
     if isinstance(jobs, Scheduler):
-        options = {**_options_of(jobs), **options}
+        own = _options_of(jobs)
+        if "heartbeat" in options:
+            # The lease was made for another heartbeat: three of the new ones, unless one is given.
+            del own["lease"]
+        options = {**own, **options}
         collection = _jobs_of(jobs)
     elif isinstance(jobs, Jobs):
         collection = jobs
@@ -195,6 +199,9 @@ def _builder(jobs: Scheduler | Jobs | Factory, options: dict[str, Any]) -> Build
         return lambda process, backend: factory(
             backend, instance_id=process.name, runtime=process.instance.runtime(), **options
         )
+
+    # What is wrong with the options is an error here, not the end of every instance.
+    Scheduler("memory:", **options)
 
     def build(process: Process, backend: SimulatedBackend) -> Scheduler:
         scheduler = Scheduler(
