@@ -29,6 +29,7 @@ FORMS: dict[str, Callable[[str], object]] = {
 Languages of blocks that are data, each with what reads it.
 """
 
+TIMEOUT_S = 300  # A guard against a block that never ends, and no measure of how long one takes.
 LANGUAGES = {*FORMS, "console", "mermaid", "python", "sql", "text", "{eval-rst}"}
 
 
@@ -68,6 +69,7 @@ def lay_out(block: Block, folder: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * TIMEOUT_S)
 @pytest.mark.parametrize("block", RUN)
 def test_block_runs(block: Block, tmp_path: Path) -> None:
     """
@@ -86,7 +88,7 @@ def test_block_runs(block: Block, tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
 

@@ -26,7 +26,7 @@ from anarchon import Scheduler
 
 GUIDES = repository.ROOT / "docs/guides"
 LINES = 6
-TIMEOUT_S = 60
+TIMEOUT_S = 300  # A guard against a program that never ends, and no measure of how long one takes.
 SYNCED = re.compile(r"(?P<by>\S+) (?:syncs|cleans up) (?P<slot>\d\d:\d\d:\d\d)")
 
 
@@ -88,6 +88,7 @@ def stop(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * TIMEOUT_S)
 @pytest.mark.parametrize("guide", ["fastapi", "litestar"])
 def test_four_workers_run_each_slot_once(guide: str, tmp_path: Path) -> None:
     """
@@ -106,6 +107,7 @@ def test_four_workers_run_each_slot_once(guide: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * TIMEOUT_S)
 def test_two_django_commands_run_each_slot_once(tmp_path: Path) -> None:
     """
     The management command runs beside another one, and ends with 0 after SIGTERM.
@@ -126,6 +128,7 @@ def test_two_django_commands_run_each_slot_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * TIMEOUT_S)
 def test_the_first_program_survives_the_death_of_an_instance(tmp_path: Path) -> None:
     """
     What the first page promises: one winner a slot, a takeover after SIGKILL, and a history that tells.

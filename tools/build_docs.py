@@ -108,7 +108,11 @@ def main() -> int:
     output = options.output.resolve()
     if options.fresh:
         shutil.rmtree(output, ignore_errors=True)
-    count = stage(output / "pages")
+    try:
+        count = stage(output / "pages")
+    except ValueError as error:
+        print(error)
+        return 1
     print(f"{count} pages staged in {output / 'pages'}", flush=True)
     command = [
         sys.executable,
