@@ -14,6 +14,7 @@ from anarchon.errors import BackendError
 from anarchon_conformance.profile import BackendProfile
 from anarchon_redis import RedisBackend, Strategy
 from anarchon_redis.conformance import opener_for
+from anarchon_redis.hints import Run
 from anarchon_redis.scripts import Script
 
 MEMORY_MS = 86_000_000
@@ -88,11 +89,14 @@ class RoundedSlots(Mutant):
 
 class NoHint(Mutant):
     """
-    Publishes nothing.
+    Publishes nothing, and does not look either, which is how a change of the first moment is heard of.
     """
 
     old = "redis.pcall('PUBLISH',"
     new = "tostring("
+
+    async def _look(self, runs: Sequence[Run], timeout_ms: int) -> frozenset[str]:
+        return frozenset()
 
 
 class SplitSteps(Mutant):
