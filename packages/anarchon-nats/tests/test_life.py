@@ -186,6 +186,33 @@ def test_a_cut_connection_ends_all_that_wait_on_it_at_once(
     assert [StoreUnavailableError] * 6 == [type(each) for each in ended]
 
 
+def test_a_connection_that_ends_with_much_to_send_ends_its_calls(opened: Opened, ask: Ask) -> None:
+    """
+    nats-py stumbles over what it could not send any more, and tells nobody that the connection is over.
+    """
+
+    async def scenario(server: testbed.NatsServer) -> tuple[BaseException | Any, Verdict]:
+        async with opened(server.url) as backend:
+            slot = await recent(backend)
+            server.freeze()
+            label = "x" * 500_000
+            claims = [ask(f"job-{number}", slot, instance_id=label) for number in range(40)]
+            call = asyncio.ensure_future(backend.claim(claims, timeout_ms=600_000))
+            client = backend._wire._line._client  # type: ignore[union-attr]  # it is open
+            while client._pending_data_size < 1_000_000:  # noqa: ASYNC110 - nothing tells that it cannot send
+                await asyncio.sleep(0)  # Until the socket takes no more.
+            await server.kill()
+            (ended,) = await asyncio.wait_for(asyncio.gather(call, return_exceptions=True), 60)
+            await server.start()
+            return ended, await verdict(backend, ask("after", slot))
+
+    with testbed.nats(own=True) as server:
+        ended, after = asyncio.run(scenario(server))
+
+    assert StoreUnavailableError is type(ended)
+    assert Verdict.WON == after
+
+
 def test_schedulers_share_their_slots_and_record_what_stop_interrupts(
     url: str, prefix: str
 ) -> None:

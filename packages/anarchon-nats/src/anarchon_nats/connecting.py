@@ -96,6 +96,12 @@ async def connect(
     async def over() -> None:
         ended()
 
+    def read_to_end(reading: asyncio.Task[None]) -> None:
+        # nats-py stumbles in its own clean-up where much was left to send, and calls nobody back.
+        if not reading.cancelled():
+            reading.exception()
+        ended()
+
     try:
         async with asyncio.timeout(timeout_s):
             await client.connect(
@@ -106,12 +112,16 @@ async def connect(
                 allow_reconnect=False,
                 connect_timeout=timeout_s,  # type: ignore[arg-type]  # it only goes into asyncio.wait_for
                 ping_interval=_PING_INTERVAL_S,
+                pending_size=0,  # It buffers for no later connection, and no publish waits for a peer.
                 tls=context,
                 tls_hostname=address.host,
                 **_login(client, address, options),
             )
             _check_ready(client, address)
             connected = True
+            reading = client._reading_task  # noqa: SLF001 - nats-py has no public name for it
+            assert reading is not None
+            reading.add_done_callback(read_to_end)
     except BaseException:
         await close_client(client)
         raise

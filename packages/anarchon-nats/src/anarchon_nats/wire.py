@@ -121,6 +121,8 @@ class Wire:
         that is over.
         """
         self._check_open()
+        if self._line is not None:
+            self._drop(self._line)  # It has ended; what nats-py has left of it goes, too.
         if self._connecting is None or self._connecting.cancelling():
             self._connecting = asyncio.get_running_loop().create_task(self._make())
             self._connecting.add_done_callback(self._made)
