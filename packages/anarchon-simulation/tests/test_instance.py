@@ -250,3 +250,20 @@ def test_loop_that_ends_cancels_what_is_left(world: Any) -> None:
 
     assert ["left"] == ended
     assert () == instance.loops
+
+
+def test_error_that_ends_a_loop_is_told(world: Any) -> None:
+    """
+    What main() raises is nobody's to catch: it is told, and the loop ends.
+    """
+    instance = world.instance()
+
+    async def main() -> None:
+        msg = "broken"
+        raise ValueError(msg)
+
+    world.begin(instance, main)
+    world.pass_s(1)
+
+    assert ["broken"] == [str(trouble["exception"]) for trouble in world.troubles]
+    assert () == instance.loops

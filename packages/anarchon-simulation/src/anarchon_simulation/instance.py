@@ -117,7 +117,13 @@ class Instance:
 
         def begin() -> None:
             task = loop.create_task(main(), name=name)
-            task.add_done_callback(lambda _: self._end_loop(loop))
+            task.add_done_callback(ended)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self.trouble({"message": f"the end of {name}", "exception": error})
+            self._end_loop(loop)
 
         loop.call_soon_threadsafe(begin)
 

@@ -5,6 +5,7 @@ A process of the service: a scheduler in an instance, from its start to its end.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
@@ -88,7 +89,8 @@ class Process:
         """
         self._stop_asked = True
         if self._stop is not None and not self.instance.crashed:
-            self.instance.loop("handlers").call_soon_threadsafe(self._stop.set)
+            with contextlib.suppress(KeyError):  # It has ended by an error, which was told.
+                self.instance.loop("handlers").call_soon_threadsafe(self._stop.set)
 
     def look(self, job: str | None, *, cancelled_ms: int | None, fired: Counter[str]) -> None:
         """
