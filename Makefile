@@ -34,7 +34,7 @@ test: $(STAMP) ## Run the whole suite, then the conformance kit on every backend
 	@$(PY) -m anarchon_testbed obtain || echo "The tests of these servers say so themselves; the others run."
 	@$(PY) tools/suite.py $(ARGS)
 
-SOAKED := tests/processes/test_load.py packages/anarchon-nats/tests/test_processes.py packages/anarchon-nats/tests/test_growth.py
+SOAKED := tests/processes/test_load.py packages/anarchon-nats/tests/test_processes.py packages/anarchon-nats/tests/test_growth.py packages/anarchon-rabbitmq/tests/test_race.py packages/anarchon-rabbitmq/tests/test_growth.py
 
 soak: $(STAMP) ## Take figures over minutes that the tests take over seconds: processes on one file, races and weeks on servers
 	@ANARCHON_SOAK=1 $(PY) -m pytest $(SOAKED) $(ARGS)
