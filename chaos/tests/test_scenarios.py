@@ -19,7 +19,7 @@ from anarchon_chaos.scenarios import cases
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-AT_ONCE = 6
+AT_ONCE = 8
 CASES = {
     case.name: case
     for case in (

@@ -278,7 +278,7 @@ def faults_bit(history: History, _found: Sequence[Body]) -> Iterator[str]:
         if fault.bites < 1:
             yield f"{fault.kind} on {fault.target} did not bite"
     if history.swallowed and not any(history.swallowed.values()):
-        yield f"no answer to {', '.join(sorted(history.swallowed))} was dropped"
+        yield f"nothing was dropped on the wires of {', '.join(sorted(history.swallowed))}"
 
 
 def told_of(history: History, _found: Sequence[Body]) -> Iterator[str]:

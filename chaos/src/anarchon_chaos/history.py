@@ -101,7 +101,7 @@ class History:
     """
     Everything that is known of one scenario on one store after it. Instants are on the clock of the evidence, in
     ns; ``begun_wall_ms`` is what the wall clock said at its beginning. ``swallowed`` counts, by instance, the bytes
-    of answers that a wire took in and did not pass on, for those whose wire was to do so.
+    that a wire took in and did not pass on, for those whose wire was to do so.
     """
 
     scenario: str

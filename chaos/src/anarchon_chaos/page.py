@@ -7,13 +7,15 @@ Instances are lanes, runs are bars in the lane of who executed them, and faults 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from anarchon_chaos.history import Body, Fault, History, bodies
 from anarchon_chaos.running import Result
 from anarchon_chaos.summary import bites, percentile, summarise
 
 __all__ = ["page"]
+
+_At = Callable[[int], float]
 
 _WIDTH = 1_000
 _LABEL = 110
@@ -172,11 +174,10 @@ def _timeline(history: History) -> str:
     )
 
 
-def _lane(name: str, found: Sequence[Body], top: int, at: object) -> tuple[int, str]:
+def _lane(name: str, found: Sequence[Body], top: int, at: _At) -> tuple[int, str]:
     """
     Draw the bars of one instance in as few rows as do not hide each other; gives the height too.
     """
-    assert callable(at)
     rows: list[float] = []
     bars = []
     for body in found:
@@ -203,9 +204,8 @@ def _lane(name: str, found: Sequence[Body], top: int, at: object) -> tuple[int, 
 
 
 def _bands(
-    faults: Sequence[Fault], tops: dict[str, tuple[int, int]], bottom: int, at: object
+    faults: Sequence[Fault], tops: dict[str, tuple[int, int]], bottom: int, at: _At
 ) -> Iterator[str]:
-    assert callable(at)
     for fault in faults:
         top, height = tops.get(fault.target, (18, bottom - 18))
         left = at(fault.since_ns)
@@ -218,8 +218,7 @@ def _bands(
         )
 
 
-def _grid(since_ns: int, until_ns: int, bottom: int, at: object) -> str:
-    assert callable(at)
+def _grid(since_ns: int, until_ns: int, bottom: int, at: _At) -> str:
     seconds = (until_ns - since_ns) // 1_000_000_000
     step = 1 if seconds <= 25 else 5 if seconds <= 120 else 60
     marks = []

@@ -18,7 +18,8 @@ from anarchon_testbed.ports import HOST, free_port
 __all__ = ["ARRIVING", "CUTS", "SWALLOWING", "Proxies", "Wire"]
 
 _PROBE_MS_MAX = 400
-_ANSWERED_MS_MAX = 150
+_SLOW_MS_MIN = 75
+_SLICED_MS_MIN = 20
 
 CUTS: Mapping[str, tuple[tuple[str, str, Mapping[str, int]], ...]] = {
     # Nothing passes either way, and nobody is told.
@@ -80,7 +81,7 @@ class Wire:
         self.fault: str | None = None
         self.bites = 0
         self.swallows = False
-        self._answers_swallowed = 0
+        self._looks_swallowed = {"upstream": 0, "downstream": 0}
         self._answer_bytes = 0
 
     async def spoil(self, kind: str) -> None:
@@ -113,13 +114,12 @@ class Wire:
         Try a new connection through the proxy, and say whether the fault spoils it.
         """
         answered_ms = await asyncio.to_thread(self._probe)
-        self._answers_swallowed += self.fault in SWALLOWING
-        if self.fault in ("latency", "narrow"):
-            hit = answered_ms is None or answered_ms >= _ANSWERED_MS_MAX // 2
-        elif self.fault == "sliced":
-            hit = answered_ms is None or answered_ms >= 20
-        else:
-            hit = answered_ms is None
+        if self.fault in SWALLOWING:
+            way = "upstream" if self.fault == "silent" else "downstream"
+            self._looks_swallowed[way] += 1
+        slow_ms = {"latency": _SLOW_MS_MIN, "narrow": _SLOW_MS_MIN, "sliced": _SLICED_MS_MIN}
+        late = self.fault in slow_ms and (answered_ms or 0) >= slow_ms[self.fault]
+        hit = answered_ms is None or late
         self.bites += hit
         return hit
 
@@ -131,11 +131,15 @@ class Wire:
 
     async def swallowed(self) -> int:
         """
-        Count the bytes of answers to the instance that went in and did not come out, on connections that are over.
+        Count the bytes of the instance that went in and did not come out, either way, on connections that are over.
         """
-        name = self._proxy.name
-        lost = await asyncio.to_thread(self._server.bytes_swallowed, name, "downstream")
-        return max(0, lost - self._answers_swallowed * self._answer_bytes)
+        look_bytes = {"upstream": len(self._hello), "downstream": self._answer_bytes}
+        total = 0
+        for way, looks in self._looks_swallowed.items():
+            name = self._proxy.name
+            lost = await asyncio.to_thread(self._server.bytes_swallowed, name, way)
+            total += max(0, lost - looks * look_bytes[way])
+        return total
 
     async def remove(self) -> None:
         """

@@ -39,7 +39,6 @@ _ON_CLAIM_ONLY = (
     "deploy",
     "herd",
     "lost-reply-claim",
-    "lost-reply-finish",
     "slow-latency",
     "store-crash",
 )
@@ -166,7 +165,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "renew",
         "a heartbeat without an answer is unknown, not lost: the handler goes on",
         needs=_BOTH,
-        steps=(AwaitWork(runs=4, ms=200), Cut(kind="lost-reply", ms=1_300, stalls=False)),
+        steps=(AwaitWork(runs=4, ms=200), Cut(kind="lost-reply", ms=1_100, stalls=False)),
         expect=_NO_TAKEOVER,
     ),
     _lost(

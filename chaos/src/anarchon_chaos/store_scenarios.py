@@ -84,7 +84,7 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
                 settle_ms=6_000,
             ),
             place="refusing",
-            bounded=how in ("full", "password"),
+            bounded=how in ("full", "no-rights"),
         )
         for how, says in _REFUSALS
     ),

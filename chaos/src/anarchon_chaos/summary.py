@@ -24,7 +24,7 @@ class Summary:
 
     ``executions`` counts runs by how often their handler was started. ``fenced`` counts attempts that were still there
     when the next one was granted, and could change nothing. ``missed`` counts slots that no body brought to an end;
-    ``bytes_dropped`` those of answers that a wire took in and did not pass on.
+    ``bytes_dropped`` the bytes that wires took in and did not pass on.
     """
 
     store: str
@@ -113,7 +113,7 @@ def bites(summary: Summary) -> str:
     """
     words = [f"{kind} {count}" for kind, count in summary.faults.items()]
     if summary.bytes_dropped:
-        words.append(f"{summary.bytes_dropped} bytes of answers dropped")
+        words.append(f"{summary.bytes_dropped} bytes dropped")
     return ", ".join(words)
 
 
