@@ -24,6 +24,7 @@ __all__ = ["Letter", "Line", "connected_line"]
 
 _STATUS: Final = "Status"
 _NOBODY: Final = "503"
+_END_TIMEOUT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Line:
         self._said: str | None = None
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._subjects: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[Any]] = []
 
     async def open(
         self, options: Options, *, context: ssl.SSLContext | None, timeout_s: float
@@ -73,7 +75,15 @@ class Line:
             ended=self._over,
         )
         self._inbox = client.new_inbox()
-        await client.subscribe(f"{self._inbox}.*", cb=self._answered)
+        heard = await client.subscribe(f"{self._inbox}.*", cb=self._answered)
+        # nats-py forgets its tasks when it closes: they are held here until they have ended.
+        kept = (
+            client._reading_task,  # noqa: SLF001 - nats-py has no public name for any of them
+            client._ping_interval_task,  # noqa: SLF001 - as above
+            client._flusher_task,  # noqa: SLF001 - as above
+            heard._wait_for_msgs_task,  # noqa: SLF001 - as above
+        )
+        self._tasks = [task for task in kept if task is not None]
 
     @property
     def info(self) -> dict[str, Any]:
@@ -120,6 +130,13 @@ class Line:
         self._end(reason)
         if self._client is not None:
             await close_client(self._client)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            ended, _ = await asyncio.wait(self._tasks, timeout=_END_TIMEOUT_S)
+            for task in ended:
+                if not task.cancelled():
+                    task.exception()  # The connection is over; what it stumbled over is no news.
 
     def _check(self) -> None:
         if self.ended is not None:
