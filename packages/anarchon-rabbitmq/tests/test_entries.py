@@ -5,7 +5,7 @@ What stands in the log comes back as it was written, and what is not ours is tol
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anarchon.records import Reason, Status
@@ -38,6 +38,7 @@ FINISHES = st.builds(
 ENTRIES = st.lists(CLAIMS | FINISHES, max_size=5)
 
 
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(entries=ENTRIES, written_ms=SLOTS)
 def test_a_message_comes_back_as_it_was(entries: list[Entry], written_ms: int) -> None:
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anarchon.backend import AnswerReason, ClaimRequest, Verdict
@@ -203,6 +203,7 @@ RECORDS = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(records=RECORDS, starts=st.lists(st.integers(0, 60), min_size=2, max_size=4), data=st.data())
 def test_no_two_readers_grant_one_slot(
     records: list[tuple[int, str, str]], starts: list[int], data: st.DataObject
