@@ -34,8 +34,9 @@ JOBS = (1, 10, 100, 1_000, 10_000)
 INSTANCES = (1, 2, 4, 8, 16)
 KEPT = (0, 10, 100, 1_000)
 
-# Slots that are made up lie in the past: many of one job are claimed within a millisecond.
-AGO_MS = 10_000_000
+# Slots that are made up lie in the past: many of one job are claimed within a millisecond. They
+# are not so old that a claim of theirs would have expired.
+AGO_MS = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
