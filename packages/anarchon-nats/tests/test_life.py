@@ -199,6 +199,7 @@ def test_a_connection_that_ends_with_much_to_send_ends_its_calls(opened: Opened,
             claims = [ask(f"job-{number}", slot, instance_id=label) for number in range(40)]
             call = asyncio.ensure_future(backend.claim(claims, timeout_ms=600_000))
             client = backend._wire._line._client  # type: ignore[union-attr]  # it is open
+            assert client is not None
             while client._pending_data_size < 1_000_000:  # noqa: ASYNC110 - nothing tells that it cannot send
                 await asyncio.sleep(0)  # Until the socket takes no more.
             await server.kill()

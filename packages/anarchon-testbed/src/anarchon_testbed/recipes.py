@@ -4,6 +4,7 @@ The servers that the testbed knows, and where each can come from.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -165,7 +166,8 @@ RECIPES = (
         version="2",
         program="toxiproxy-server",
         go="github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0",
-        image="ghcr.io/shopify/toxiproxy:2.12.0",
+        # Its current images are not where an engine looks by default, so a place has to be named.
+        image=os.environ.get("ANARCHON_TOXIPROXY_IMAGE"),
     ),
     Recipe(
         kind="rabbitmq",
