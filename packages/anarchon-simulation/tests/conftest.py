@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from anarchon_simulation.faults import Freeze
 from anarchon_simulation.instance import Instance
 from anarchon_simulation.kernel import Kernel
+from anarchon_simulation.plan import InstancePlan, JobPlan, Plan
 
 
 class World:
@@ -64,3 +66,26 @@ def world() -> Iterator[World]:
     made = World()
     yield made
     made.kernel.close()
+
+
+@pytest.fixture
+def queued_plan() -> Plan:
+    """
+    Plan a plain function that waits for a thread while its instance is frozen, and its run is taken over.
+    """
+    return Plan(
+        seed=1,
+        instances=(
+            InstancePlan(name="a", threads_max=1),
+            InstancePlan(name="b", starts_ms=10_500),
+        ),
+        jobs=(
+            JobPlan(name="beat", every_ms=5_000),
+            JobPlan(
+                name="long", every_ms=60_000, plain=True, work_ms=(12_000, 12_000), jitter_ms=0
+            ),
+            JobPlan(name="short", every_ms=10_000, plain=True, work_ms=(10, 10), jitter_ms=0),
+        ),
+        start_ms=1_767_225_655_000,
+        faults=(Freeze(at_ms=5_500, instance="a", duration_ms=30_000),),
+    )
