@@ -341,7 +341,7 @@ def test_a_late_joiner_wins_nothing_old(
 
         assert {Verdict.TAKEN} == verdicts
         assert Verdict.WON == repeated
-        assert (True, Status.SUCCESS) == (closed.accepted, newest.status)  # type: ignore[union-attr]  # An error has no such field, and fails the test.
+        assert (True, Status.SUCCESS) == (closed.accepted, newest.status)  # type: ignore[union-attr]  # or it fails
 
     asyncio.run(scenario())
 

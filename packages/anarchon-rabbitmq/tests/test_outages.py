@@ -205,10 +205,10 @@ def test_a_broker_that_is_killed_forgets_no_claim(
                 )
                 owner = await late.claim(requests, timeout_ms=TIMEOUT_MS)
 
-        assert [Verdict.WON] * 200 == [answer.verdict for answer in before]  # type: ignore[union-attr]  # An error has no verdict, and fails the test.
+        assert [Verdict.WON] * 200 == [answer.verdict for answer in before]  # type: ignore[union-attr]  # or it fails
         assert Verdict.WON == again
-        assert [Verdict.TAKEN] * 200 == [answer.verdict for answer in strangers]  # type: ignore[union-attr]  # The same.
-        assert [Verdict.WON] * 200 == [answer.verdict for answer in owner]  # type: ignore[union-attr]  # The same.
+        assert [Verdict.TAKEN] * 200 == [answer.verdict for answer in strangers]  # type: ignore[union-attr]  # or it fails
+        assert [Verdict.WON] * 200 == [answer.verdict for answer in owner]  # type: ignore[union-attr]  # or it fails
 
     asyncio.run(scenario())
 

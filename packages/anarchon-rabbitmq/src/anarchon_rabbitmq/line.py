@@ -26,7 +26,7 @@ from anarchon_rabbitmq.entries import MESSAGE_TYPE, Message, NewerLayoutError, d
 from anarchon_rabbitmq.options import Options
 from anarchon_rabbitmq.trouble import CLIENT_ERRORS, client_errors, store_error
 
-__all__ = ["OFFSET", "PREFETCH", "Line"]
+__all__ = ["OFFSET", "PREFETCH", "Channel", "Line"]
 
 OFFSET: Final = "x-stream-offset"
 

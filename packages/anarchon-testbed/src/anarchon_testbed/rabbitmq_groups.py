@@ -99,7 +99,7 @@ class RabbitMQCluster(Enterable):
         running = [node for node in self.nodes if node.pid is not None]
         for node in running:
             _until(
-                lambda node=node: {one.node for one in running} <= _members(node),  # type: ignore[misc]  # It is called before the loop goes on.
+                lambda node=node: {one.node for one in running} <= _members(node),  # type: ignore[misc]  # called before the loop goes on
                 what=f"the node on port {node.port} does not see the others",
             )
 
