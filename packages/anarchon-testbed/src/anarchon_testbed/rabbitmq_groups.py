@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 from anarchon_testbed.context import Enterable, in_thread
 from anarchon_testbed.errors import ServerFailedError
@@ -99,7 +100,7 @@ class RabbitMQCluster(Enterable):
         running = [node for node in self.nodes if node.pid is not None]
         for node in running:
             _until(
-                lambda node=node: {one.node for one in running} <= _members(node),  # type: ignore[misc]  # called before the loop goes on
+                partial(_sees, node, {one.node for one in running}),
                 what=f"the node on port {node.port} does not see the others",
             )
 
@@ -145,6 +146,10 @@ def _members(node: RabbitMQServer) -> set[str]:
     except ServerFailedError:
         return set()
     return set(re.findall(r"[\w-]+@\w+", told))
+
+
+def _sees(node: RabbitMQServer, others: set[str]) -> bool:
+    return others <= _members(node)
 
 
 def _until(condition: Callable[[], bool], *, what: str) -> None:
