@@ -207,7 +207,7 @@ def test_a_broker_that_is_killed_forgets_no_claim(
 
         assert [Verdict.WON] * 200 == [answer.verdict for answer in before]  # type: ignore[union-attr]  # or it fails
         assert Verdict.WON == again
-        assert [Verdict.TAKEN] * 200 == [answer.verdict for answer in strangers]  # type: ignore[union-attr]  # same
+        assert [Verdict.TAKEN] * 200 == [answer.verdict for answer in strangers]  # type: ignore[union-attr]  # as above
         assert [Verdict.WON] * 200 == [answer.verdict for answer in owner]  # type: ignore[union-attr]  # or it fails
 
     asyncio.run(scenario())
