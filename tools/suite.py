@@ -30,6 +30,10 @@ from tally import Tally, count, note_failure
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "reports"
 NO_TEST_COLLECTED = 5
+PATIENCE = "--timeout=400"
+"""
+How long a test may take that shares two cores with other folders: one that hangs still ends the run.
+"""
 BESIDE = 3
 LONGEST = ("simulation", "processes", "chaos", "redis", "rabbitmq", "postgres", "nats")
 """
@@ -74,7 +78,7 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
         for name, paths in slow_folders():
             yield Step(
                 name=f"slow-{name}",
-                arguments=("-m", "slow", *paths, *extra),
+                arguments=("-m", "slow", PATIENCE, *paths, *extra),
                 may_be_empty=True,
                 beside_others=True,
             )
@@ -85,6 +89,7 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
                 arguments=(
                     "--pyargs",
                     "anarchon_conformance",
+                    PATIENCE,
                     f"--anarchon-backend={backend}",
                     *extra,
                 ),
