@@ -102,6 +102,28 @@ async def test_handler_that_outlasts_the_stop_timeout_is_cancelled_and_released(
     assert world.now_ms <= stopping_ms + 6_000
 
 
+async def test_cancelled_stop_goes_on_and_a_second_one_waits_for_it(world: World) -> None:
+    """
+    Whoever gives up waiting for stop() leaves no handler undrained, and no run to its lease.
+    """
+    node = world.node(stop_timeout=5)
+    add_job(world, node, 60_000)
+    await begun(world, node)
+    stopping_ms = world.now_ms
+    impatient = asyncio.ensure_future(node.stop())
+    await world.pass_ms(1_000)
+    impatient.cancel()
+    await asyncio.wait({impatient})
+
+    assert impatient.cancelled()
+    assert [] == node.told("handover")
+
+    await node.stop()
+
+    assert 1 == len(node.told("handover"))
+    assert stopping_ms + 5_000 <= world.now_ms <= stopping_ms + 6_000
+
+
 async def test_handler_that_returns_when_it_sees_stopping_has_succeeded(world: World) -> None:
     """
     ctx.stopping is raised at once, and can be waited for.

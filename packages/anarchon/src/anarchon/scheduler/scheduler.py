@@ -112,6 +112,7 @@ class Scheduler(JobDefinitions):
         self._engine: Engine | None = None
         self._starting: asyncio.Task[None] | None = None
         self._ended: asyncio.Event | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def instance_id(self) -> str:
@@ -247,7 +248,8 @@ class Scheduler(JobDefinitions):
         while handlers drain. Async handlers that outlast the stop timeout are
         cancelled, and their runs released for another instance. Stopping what is
         not running does nothing; a second caller waits with the first. A start()
-        that still waits for its store is ended.
+        that still waits for its store is ended. A caller that is cancelled only
+        stops waiting: the hand-over goes on.
         """
         if self._starting is not None:
             self._starting.cancel()
@@ -259,6 +261,13 @@ class Scheduler(JobDefinitions):
         if engine is None or self._state is not _State.RUNNING:
             return
         self._state = _State.STOPPING
+        self._stopping = asyncio.ensure_future(self._stop(engine))
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self, engine: Engine) -> None:
+        """
+        Stop the engine in a task of its own, which no caller's cancellation can leave half done.
+        """
         ended = self._ended
         assert ended is not None
         try:
