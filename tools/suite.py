@@ -3,6 +3,7 @@ Run the whole suite: the quick tests in parallel, then the slow ones folder by f
 
 Slow tests wait more than they compute (for leases, servers, processes), so that a few
 folders run at a time, each in a process of its own; the same holds for the kit's backends.
+What measures the machine, or fills it by itself, runs alone before them.
 
 Every step runs, whatever became of those before it. The last line has the form
 `N passed, N failed, N skipped`; a step that ended badly without a failed test counts as one
@@ -35,7 +36,11 @@ PATIENCE = "--timeout=400"
 How long a test may take that shares two cores with other folders: one that hangs still ends the run.
 """
 BESIDE = 3
-LONGEST = ("simulation", "processes", "chaos", "redis", "rabbitmq", "postgres", "nats")
+ALONE = {"load": ("tests/processes/test_load.py", "tests/test_bench.py"), "chaos": ("chaos/tests",)}
+"""
+What runs with the whole machine to itself, by the name of its step.
+"""
+LONGEST = ("simulation", "repository", "redis", "rabbitmq", "processes", "postgres", "nats")
 """
 The folders that are begun first, so that none of them is left alone at the end.
 """
@@ -75,6 +80,12 @@ def steps(only: str | None, extra: Sequence[str]) -> Iterator[Step]:
             may_be_empty=selection,
         )
     if only in (None, "slow"):
+        for name, paths in ALONE.items():
+            yield Step(
+                name=f"slow-{name}",
+                arguments=("-m", "slow", PATIENCE, *paths, *extra),
+                may_be_empty=selection,
+            )
         for name, paths in slow_folders():
             yield Step(
                 name=f"slow-{name}",
@@ -106,9 +117,11 @@ def slow_folders() -> Iterator[tuple[str, tuple[str, ...]]]:
         path.parent.name.removeprefix("anarchon-"): (str(path.relative_to(ROOT)),)
         for path in (*ROOT.glob("packages/*/tests"), *ROOT.glob("*/tests"))
     }
+    alone = [f"--ignore={path}" for paths in ALONE.values() for path in paths]
     processes = "tests/processes"
-    found["processes"] = (processes,)
-    found["repository"] = ("tests", f"--ignore={processes}")
+    found["processes"] = (processes, *alone)
+    found["repository"] = ("tests", f"--ignore={processes}", *alone)
+    del found["chaos"]
     order = [name for name in LONGEST if name in found]
     for name in (*order, *sorted(found.keys() - set(order))):
         yield name, found[name]

@@ -97,11 +97,13 @@ class Store:
         """
         Give the backend URL, past a proxy that listens on *port*, or straight.
         """
+        if port is None:
+            return (
+                self._url
+            )  # Untouched: Python 3.11 would write a URL without a host with fewer slashes.
         parts = urlsplit(self._url)
-        if port is not None:
-            login, at, _ = parts.netloc.rpartition("@")
-            parts = parts._replace(netloc=f"{login}{at}127.0.0.1:{port}")
-        return parts.geturl()
+        login, at, _ = parts.netloc.rpartition("@")
+        return parts._replace(netloc=f"{login}{at}127.0.0.1:{port}").geturl()
 
     def lock(self) -> sqlite3.Connection | None:
         """

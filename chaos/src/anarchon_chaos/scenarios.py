@@ -183,7 +183,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         needs=_BOTH,
         steps=(
             AwaitWork(runs=4, ms=300),
-            Leave(who="runner", losing_replies_after_ms=STOP_TIMEOUT_MS - 500),
+            Leave(who="runner", losing_replies_after_ms=STOP_TIMEOUT_MS - 900),
         ),
         expect=Expectation(attempts_max=2, takeovers_min=1),
     ),
