@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from anarchon_testbed.tls import Certificates, make_certificates
 
 __all__ = ["NatsCluster", "NatsServer", "nats", "nats_cluster"]
 
+_PROBE = "testbed-probe"
 _AGREE_MS_MAX = 30_000
 _POLL_MS = 20
 
@@ -223,7 +224,9 @@ class NatsCluster(Enterable):
 
     async def agree(self) -> None:
         """
-        Wait until JetStream answers on every node that runs.
+        Wait until JetStream answers on every node that runs, and all of them take a part of a new stream.
+
+        A node that has just come back answers for itself before the others count on it.
         """
         await in_thread(self.agree_now)
 
@@ -236,6 +239,10 @@ class NatsCluster(Enterable):
                 _until(
                     partial(_stores, node), what=f"JetStream does not answer on port {node.port}"
                 )
+        running = [node for node in self.nodes if node.pid is not None]
+        _until(
+            partial(_take_a_stream, running), what=f"{len(running)} nodes share no stream of theirs"
+        )
 
     def _enter(self) -> None:
         with ExitStack() as stack:
@@ -251,6 +258,13 @@ class NatsCluster(Enterable):
 def _stores(node: NatsServer) -> bool:
     told = node.request("$JS.API.INFO")
     return told is not None and "error" not in told
+
+
+def _take_a_stream(nodes: Sequence[NatsServer]) -> bool:
+    probe = {"name": _PROBE, "subjects": [_PROBE], "storage": "memory", "num_replicas": len(nodes)}
+    made = nodes[0].request(f"$JS.API.STREAM.CREATE.{_PROBE}", probe)
+    nodes[0].request(f"$JS.API.STREAM.DELETE.{_PROBE}")
+    return made is not None and "error" not in made
 
 
 def _until(condition: Callable[[], bool], *, what: str) -> None:
