@@ -20,7 +20,10 @@ from anarchon_rabbitmq import RabbitMQBackend
 CLAIMERS = 4
 SLOTS_A_JOB = 100
 TIMEOUT_MS = 5_000
-TRIES_MAX = 60
+PATIENCE_S = 120
+"""
+A broker that lost its leader refuses at once, over and over, until there is another.
+"""
 
 
 async def claimed(
@@ -30,7 +33,8 @@ async def claimed(
     Claim until there is an answer; each try has to end by its deadline.
     """
     loop = asyncio.get_running_loop()
-    for _ in range(TRIES_MAX):
+    end = loop.time() + PATIENCE_S
+    while loop.time() < end:
         begun = loop.time()
         try:
             answers = await backend.claim(requests, timeout_ms=TIMEOUT_MS)
