@@ -215,6 +215,18 @@ def test_waived_failure_is_told_with_its_reason(kit: Run, acme: None) -> None:
     result.stdout.no_fnmatch_line("*FAILS*")
 
 
+def test_what_is_waived_is_no_skip_in_a_junit_file(
+    kit: Run, acme: None, pytester: pytest.Pytester
+) -> None:
+    """
+    Whoever counts by the file can tell a waiver from a test that was not run.
+    """
+    kit("test_names", "--anarchon-backend=acme:waived", "--junitxml=told.xml")
+    told = (pytester.path / "told.xml").read_text(encoding="utf-8")
+
+    assert 1 == told.count('name="anarchon_outcome" value="waived"')
+
+
 def test_waiver_that_is_not_needed_fails(kit: Run, acme: None) -> None:
     """
     A waiver outlives its reason only until the next run.

@@ -141,15 +141,20 @@ class KitSession:
             return report
         waiver = bench.profile.waivers.get(clause)
         if waiver is not None:
-            self._soften(report, Outcome.WAIVED, f"waived: {waiver}")
+            self._soften(item, report, Outcome.WAIVED, f"waived: {waiver}")
         elif CLAUSES[clause].level is Level.SHOULD and not self._strict:
-            self._soften(report, Outcome.NOTE, f"{clause} is a SHOULD: {report.longreprtext}")
+            reason = f"{clause} is a SHOULD: {report.longreprtext}"
+            self._soften(item, report, Outcome.NOTE, reason)
         return report
 
-    def _soften(self, report: pytest.TestReport, outcome: Outcome, reason: str) -> None:
+    def _soften(
+        self, item: pytest.Item, report: pytest.TestReport, outcome: Outcome, reason: str
+    ) -> None:
         report.outcome = "skipped"
         report.wasxfail = reason
-        report.user_properties.append((_OUTCOME, outcome.value))
+        # The report of this phase says it, and those of later ones, of which JUnit files take what they tell.
+        for told in (report.user_properties, item.user_properties):
+            told.append((_OUTCOME, outcome.value))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -84,7 +84,7 @@ def test_a_failed_test_shows_the_log_and_the_run_names_its_servers(
         [
             "*log of redis-*, its end*",
             "*Ready to accept connections*",
-            "anarchon testbed: used redis *",
+            "anarchon testbed: used *redis *",
         ]
     )
 
