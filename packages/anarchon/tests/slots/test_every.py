@@ -83,6 +83,18 @@ def test_no_slots_outside_of_the_span() -> None:
     assert 2_932_897 == every.count_slots(-(10**30), 10**30)
 
 
+def test_ends_of_an_interval_do_not_count() -> None:
+    """
+    A slot on either end is not between them; a millisecond further, it is.
+    """
+    every = Every("10s", offset="3s")
+
+    assert 1 == every.count_slots(13_000, 33_000)
+    assert 2 == every.count_slots(12_999, 33_000)
+    assert 2 == every.count_slots(13_000, 33_001)
+    assert 0 == every.count_slots(13_000, 23_000)
+
+
 @given(
     st.integers(100, 10**9),
     st.integers(0, 10**9),
