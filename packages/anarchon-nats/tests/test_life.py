@@ -18,8 +18,9 @@ from anarchon import RunContext, Scheduler
 from anarchon.backend import ClaimRequest, FinishRequest, Verdict
 from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon.records import Reason, Status
+from anarchon_conformance.relay import relaying
 from anarchon_nats import NatsBackend
-from anarchon_nats.relay import relay_to
+from anarchon_nats.conformance import NatsRelay
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def test_a_silent_server_is_unknown_by_the_deadline(url: str, opened: Opened, as
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()
         async with (
-            relay_to(parts.hostname or "", parts.port or 0) as relay,
+            relaying(NatsRelay(parts.hostname or "", parts.port or 0)) as relay,
             opened(f"nats://127.0.0.1:{relay.port}") as backend,
             opened() as other,
         ):
@@ -160,7 +161,7 @@ def test_a_cut_connection_ends_all_that_wait_on_it_at_once(
     async def scenario() -> list[BaseException | Any]:
         parts = urlsplit(url)
         async with (
-            relay_to(parts.hostname or "", parts.port or 0) as relay,
+            relaying(NatsRelay(parts.hostname or "", parts.port or 0)) as relay,
             opened(f"nats://127.0.0.1:{relay.port}") as backend,
         ):
             slot = await recent(backend)

@@ -17,8 +17,8 @@ import anarchon_testbed as testbed
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
 from anarchon.errors import StoreUnavailableError
 from anarchon.records import Status
+from anarchon_conformance.relay import CuttingRelay, relaying
 from anarchon_rabbitmq import RabbitMQBackend
-from anarchon_rabbitmq.proxy import cutting_proxy
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def test_a_broker_that_is_silent(
     async def scenario() -> None:
         login, _, place = url.rpartition("@")
         host, _, port = place.partition(":")
-        async with cutting_proxy(host, int(port)) as proxy:
+        async with relaying(CuttingRelay(host, int(port))) as proxy:
             through = f"{login}@127.0.0.1:{proxy.port}"
             async with opened(through) as backend, opened(url) as other:
                 held, lost = ask("job", now_ms), ask("job", now_ms + 1)
@@ -87,7 +87,7 @@ def test_a_broker_that_is_silent(
                     await unknown(backend.clone().open(timeout_ms=SHORT_MS)),
                 ]
                 elsewhere = await verdict(other, ask("job", now_ms + 2))
-                proxy.fall_silent(False)
+                proxy.fall_silent(silent=False)
                 again = await until_it_works(backend, lost)
                 known = await verdict(backend, ask("job", now_ms + 2))
 
@@ -110,7 +110,7 @@ def test_a_claim_whose_answer_was_lost(
         host, _, port = place.partition(":")
         verdicts, strangers = [], []
         async with (
-            cutting_proxy(host, int(port)) as proxy,
+            relaying(CuttingRelay(host, int(port))) as proxy,
             opened(f"{login}@127.0.0.1:{proxy.port}") as backend,
             opened(url) as other,
         ):

@@ -14,8 +14,8 @@ import pytest
 from anarchon.backend import ClaimAnswer, ClaimRequest, CloseAnswer, FinishRequest, Verdict
 from anarchon.errors import StoreUnavailableError
 from anarchon.records import Status
+from anarchon_conformance.relay import CuttingRelay, relaying
 from anarchon_redis import RedisBackend
-from anarchon_redis.proxy import cutting_proxy
 
 TIMEOUT_MS = 10_000
 STRATEGIES = ["lease", "stream-id", "idmp", "script"]
@@ -84,7 +84,7 @@ def test_a_claim_cut_at_any_byte_can_be_repeated(
     async def scenario() -> None:
         host, port = RedisBackend(url)._address.hosts[0]
         async with (
-            cutting_proxy(host, port) as proxy,
+            relaying(CuttingRelay(host, port)) as proxy,
             opened(f"redis://127.0.0.1:{proxy.port}/0", strategy=strategy) as backend,
             opened(strategy=strategy) as other,
         ):
@@ -110,7 +110,7 @@ def test_a_finish_that_was_lost_can_be_repeated(
     async def scenario() -> None:
         host, port = RedisBackend(url)._address.hosts[0]
         async with (
-            cutting_proxy(host, port) as proxy,
+            relaying(CuttingRelay(host, port)) as proxy,
             opened(f"redis://127.0.0.1:{proxy.port}/0", strategy=strategy) as backend,
         ):
             claim = ask("job", await now_ms(backend))
@@ -141,7 +141,7 @@ def test_a_batch_whose_reply_is_lost_is_unknown_as_a_whole(
     async def scenario() -> None:
         host, port = RedisBackend(url)._address.hosts[0]
         async with (
-            cutting_proxy(host, port) as proxy,
+            relaying(CuttingRelay(host, port)) as proxy,
             opened(f"redis://127.0.0.1:{proxy.port}/0") as backend,
         ):
             slot = await now_ms(backend)
@@ -168,7 +168,7 @@ def test_connections_that_were_cut_while_idle_cost_one_call(
     async def scenario() -> None:
         host, port = RedisBackend(url)._address.hosts[0]
         async with (
-            cutting_proxy(host, port) as proxy,
+            relaying(CuttingRelay(host, port)) as proxy,
             opened(f"redis://127.0.0.1:{proxy.port}/0") as backend,
         ):
             claim = ask("job", await now_ms(backend))

@@ -18,8 +18,8 @@ from anarchon.errors import (
     StoreUnavailableError,
     UnsupportedByBackendError,
 )
+from anarchon_conformance.relay import CuttingRelay, relaying
 from anarchon_redis import RedisBackend
-from anarchon_redis.proxy import cutting_proxy
 
 TIMEOUT_MS = 10_000
 
@@ -188,7 +188,7 @@ def test_a_silent_server_ends_at_the_deadline(url: str, prefix: str, ask: Ask) -
         address = RedisBackend(url)._address
         host, port = address.hosts[0]
         loop = asyncio.get_running_loop()
-        async with cutting_proxy(host, port) as proxy:
+        async with relaying(CuttingRelay(host, port)) as proxy:
             backend = RedisBackend(f"redis://127.0.0.1:{proxy.port}/0", prefix=prefix)
             await backend.open(timeout_ms=TIMEOUT_MS)
             slot = await store_now_ms(backend)
@@ -209,7 +209,7 @@ def test_a_silent_server_ends_at_the_deadline(url: str, prefix: str, ask: Ask) -
 
             assert frozenset() == await backend.next_hint([("job", slot, 1)], timeout_ms=300)
             assert loop.time() - begun_s < 5
-            proxy.fall_silent(False)
+            proxy.fall_silent(silent=False)
             (answer,) = await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
 
             assert isinstance(answer, ClaimAnswer)

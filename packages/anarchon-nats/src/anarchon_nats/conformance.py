@@ -8,23 +8,27 @@ the project's testbed starts, where it is installed. A namespace is a prefix, an
 from __future__ import annotations
 
 import os
+import re
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Line, Opener, ProfileError, Proxy
+from anarchon_conformance.profile import BackendProfile, Opener, ProfileError
+from anarchon_conformance.relay import CHUNK_BYTES, Relay, relaying, through
 from anarchon_nats.address import read_addresses
 from anarchon_nats.backend import NatsBackend
 from anarchon_nats.options import read_url
-from anarchon_nats.relay import Relay, relay_to
 
-__all__ = ["oldest", "opener_for", "profile", "server_url"]
+__all__ = ["NatsRelay", "oldest", "opener_for", "profile", "server_url"]
 
 _GIVEN = "ANARCHON_TEST_NATS_URL"
 _OLDEST = "2.10"
 _OPEN_TIMEOUT_MS = 15_000
+_WRITE = re.compile(rb"PUB \S+\.(?:claim|end)\.")
+_WRITTEN = re.compile(rb'"seq": ?\d|"error"')
 
 _Find = Callable[[], str]
 
@@ -72,12 +76,59 @@ def opener_for(
     return opened
 
 
+class NatsRelay(Relay):
+    """
+    Loses the claim or the end of a run; reading and looking are left alone.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self._lose_request = False
+        self._lose_reply = False
+        self._withheld = False
+
+    def lose_request(self) -> None:
+        """
+        Let the next claim or end vanish before the store sees it.
+        """
+        self._lose_request = True
+
+    def lose_reply(self) -> None:
+        """
+        Let the store keep the next claim or end, and let its answer vanish.
+        """
+        self._lose_reply = True
+
+    async def requests(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """
+        Carry what a client sends, up to the message that is to be lost.
+        """
+        while data := await reader.read(CHUNK_BYTES):
+            if not self.silent and _WRITE.search(data):
+                if self._lose_request:
+                    self._lose_request = False
+                    return
+                self._withheld, self._lose_reply = self._lose_reply, False
+            await self.send(writer, data)
+
+    async def replies(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """
+        Carry what the server sends; an answer that is to be lost ends the connection.
+        """
+        while data := await reader.read(CHUNK_BYTES):
+            if self.silent or not self._withheld:
+                await self.send(writer, data)
+            elif _WRITTEN.search(data):
+                self._withheld = False
+                return
+
+
 def _profile(name: str, find: _Find) -> BackendProfile:
     @asynccontextmanager
-    async def near(namespace: str) -> AsyncIterator[tuple[NatsBackend, Relay]]:
+    async def near(namespace: str) -> AsyncIterator[tuple[NatsBackend, NatsRelay]]:
         place, given = read_url(find())
         first = read_addresses(place)[0]
-        async with relay_to(first.host, first.port) as relay:
+        async with relaying(NatsRelay(first.host, first.port)) as relay:
             login, at, _ = place.partition("://")[2].split(",")[0].rpartition("@")
             url = f"nats://{login}{at}127.0.0.1:{relay.port}"
             backend = NatsBackend(url, **(given | {"prefix": namespace}))
@@ -87,23 +138,14 @@ def _profile(name: str, find: _Find) -> BackendProfile:
             finally:
                 await backend.close()
 
-    @asynccontextmanager
-    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
-        async with near(namespace) as (backend, relay):
-            yield Proxy(backend=backend, loss=relay)
-
-    @asynccontextmanager
-    async def over_line(namespace: str) -> AsyncIterator[Line]:
-        async with near(namespace) as (backend, relay):
-            yield Line(backend=backend, fall_silent=relay.fall_silent)
-
+    proxy, line = through(near)
     # The relay reads what it loses, so that it cannot be encrypted.
     secret = os.environ.get(_GIVEN, "").startswith("tls:")
     return BackendProfile(
         name=name,
         open=opener_for(NatsBackend, find),
-        proxy=None if secret else through_relay,
-        line=None if secret else over_line,
+        proxy=None if secret else proxy,
+        line=None if secret else line,
     )
 
 

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -20,10 +21,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Line, Opener, ProfileError, Proxy
+from anarchon_conformance.profile import BackendProfile, Opener, ProfileError
+from anarchon_conformance.relay import CHUNK_BYTES, Relay, relaying, through
 from anarchon_postgres.backend import PostgresBackend
 from anarchon_postgres.driver import connect
-from anarchon_postgres.relay import Relay, relay_to
 from anarchon_postgres.schema import quoted
 
 __all__ = ["any_server", "oldest", "opener_for", "pooled", "profile"]
@@ -34,6 +35,11 @@ _RUN = "ANARCHON_POSTGRES_KIT_RUN"
 _OLDEST = "15"
 _OPEN_TIMEOUT_MS = 15_000
 _PORT = 5432
+
+_HEADER_BYTES = 5
+"""
+A message of the server is its kind, a length of four bytes that counts itself, and a body.
+"""
 
 _Find = Callable[[], str]
 
@@ -139,14 +145,70 @@ async def _drop_schemas(dsn: str, run: str) -> None:
         await connection.close(timeout=5)
 
 
+class _PostgresRelay(Relay):
+    """
+    Loses the next request, or what the server answers once it has committed it.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self._lose_request = False
+        self._lose_reply = False
+
+    def lose_request(self) -> None:
+        """
+        Let the next request vanish before the store sees it.
+        """
+        self._lose_request = True
+
+    def lose_reply(self) -> None:
+        """
+        Let the store commit the next request, and let its reply vanish.
+        """
+        self._lose_reply = True
+
+    async def requests(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """
+        Carry what a client sends, up to the request that is to be lost.
+        """
+        while data := await reader.read(CHUNK_BYTES):
+            if self._lose_request and not self.silent:
+                self._lose_request = False
+                return
+            await self.send(writer, data)
+
+    async def replies(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """
+        Pass messages on, up to the rows of a reply that is to be lost.
+
+        The server says that it is ready (Z) once it has committed; only then does the
+        connection break.
+        """
+        withheld = False
+        while True:
+            header = await reader.readexactly(_HEADER_BYTES)
+            body = await reader.readexactly(int.from_bytes(header[1:], "big") - 4)
+            kind = header[:1]
+            if self._lose_reply and kind in (b"D", b"C"):
+                self._lose_reply = False
+                withheld = True
+            if withheld and kind == b"Z":
+                return
+            if not withheld:
+                await self.send(writer, header + body)
+
+
 def _profile(name: str, find: _Find) -> BackendProfile:
     @asynccontextmanager
-    async def near(namespace: str) -> AsyncIterator[tuple[PostgresBackend, Relay]]:
+    async def near(namespace: str) -> AsyncIterator[tuple[PostgresBackend, _PostgresRelay]]:
         parts = urlsplit(find())
-        async with relay_to(parts.hostname or "127.0.0.1", parts.port or _PORT) as (relay, port):
+        server = parts.hostname or "127.0.0.1", parts.port or _PORT
+        async with relaying(_PostgresRelay(*server)) as relay:
             login, at, _ = parts.netloc.rpartition("@")
             # The relay reads the messages that it loses, so that they cannot be encrypted.
-            place = parts._replace(netloc=f"{login}{at}127.0.0.1:{port}", query="sslmode=disable")
+            place = parts._replace(
+                netloc=f"{login}{at}127.0.0.1:{relay.port}", query="sslmode=disable"
+            )
             backend = PostgresBackend(place.geturl(), schema=_schema(namespace))
             await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
             try:
@@ -154,21 +216,12 @@ def _profile(name: str, find: _Find) -> BackendProfile:
             finally:
                 await backend.close()
 
-    @asynccontextmanager
-    async def through_relay(namespace: str) -> AsyncIterator[Proxy]:
-        async with near(namespace) as (backend, relay):
-            yield Proxy(backend=backend, loss=relay)
-
-    @asynccontextmanager
-    async def over_line(namespace: str) -> AsyncIterator[Line]:
-        async with near(namespace) as (backend, relay):
-            yield Line(backend=backend, fall_silent=relay.fall_silent)
-
+    proxy, line = through(near)
     return BackendProfile(
         name=name,
         open=opener_for(PostgresBackend, find),
-        proxy=through_relay,
-        line=over_line,
+        proxy=proxy,
+        line=line,
     )
 
 

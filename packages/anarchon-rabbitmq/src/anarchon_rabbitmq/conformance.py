@@ -14,10 +14,10 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Line, Opener, ProfileError, Proxy
+from anarchon_conformance.profile import BackendProfile, Opener, ProfileError
+from anarchon_conformance.relay import CuttingRelay, relaying, through
 from anarchon_rabbitmq.backend import RabbitMQBackend
 from anarchon_rabbitmq.options import read_url
-from anarchon_rabbitmq.proxy import CuttingProxy, cutting_proxy
 
 __all__ = ["opener_for", "rabbitmq_3_10", "rabbitmq_4", "server_url"]
 
@@ -75,33 +75,24 @@ def opener_for(backend_class: type[RabbitMQBackend], version: str) -> Opener:
 
 def _profile(version: str) -> BackendProfile:
     @asynccontextmanager
-    async def near(namespace: str) -> AsyncIterator[tuple[RabbitMQBackend, CuttingProxy]]:
+    async def near(namespace: str) -> AsyncIterator[tuple[RabbitMQBackend, CuttingRelay]]:
         url = urlsplit(server_url(version))
-        async with cutting_proxy(url.hostname or "localhost", url.port or 5672) as proxy:
+        async with relaying(CuttingRelay(url.hostname or "localhost", url.port or 5672)) as relay:
             login = url.netloc.rpartition("@")
-            place = url._replace(netloc=f"{login[0]}{login[1]}127.0.0.1:{proxy.port}").geturl()
+            place = url._replace(netloc=f"{login[0]}{login[1]}127.0.0.1:{relay.port}").geturl()
             backend = RabbitMQBackend(place, prefix=namespace, claim_memory_ms=_MEMORY_MS)
             await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
             try:
-                yield backend, proxy
+                yield backend, relay
             finally:
                 await backend.close()
 
-    @asynccontextmanager
-    async def through_proxy(namespace: str) -> AsyncIterator[Proxy]:
-        async with near(namespace) as (backend, proxy):
-            yield Proxy(backend=backend, loss=proxy)
-
-    @asynccontextmanager
-    async def over_line(namespace: str) -> AsyncIterator[Line]:
-        async with near(namespace) as (backend, proxy):
-            yield Line(backend=backend, fall_silent=proxy.fall_silent)
-
+    proxy, line = through(near)
     return BackendProfile(
         name=f"rabbitmq-{version}",
         open=opener_for(RabbitMQBackend, version),
-        proxy=through_proxy,
-        line=over_line,
+        proxy=proxy,
+        line=line,
     )
 
 

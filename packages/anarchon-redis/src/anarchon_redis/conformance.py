@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anarchon.records import Retention
-from anarchon_conformance.profile import BackendProfile, Line, Opener, ProfileError, Proxy
+from anarchon_conformance.profile import BackendProfile, Opener, ProfileError
+from anarchon_conformance.relay import CuttingRelay, relaying, through
 from anarchon_redis.backend import RedisBackend
 from anarchon_redis.options import Strategy, read_url
-from anarchon_redis.proxy import CuttingProxy, cutting_proxy
 
 __all__ = [
     "idmp",
@@ -101,37 +101,28 @@ def _prefix(strategy: Strategy, namespace: str) -> str:
 
 def _profile(kind: str, strategy: Strategy, **options: Any) -> BackendProfile:
     @asynccontextmanager
-    async def near(namespace: str) -> AsyncIterator[tuple[RedisBackend, CuttingProxy]]:
+    async def near(namespace: str) -> AsyncIterator[tuple[RedisBackend, CuttingRelay]]:
         url = urlsplit(server_url(kind))
-        async with cutting_proxy(url.hostname or "localhost", url.port or 6379) as proxy:
+        async with relaying(CuttingRelay(url.hostname or "localhost", url.port or 6379)) as relay:
             login = url.netloc.rpartition("@")
-            place = url._replace(netloc=f"{login[0]}{login[1]}127.0.0.1:{proxy.port}").geturl()
+            place = url._replace(netloc=f"{login[0]}{login[1]}127.0.0.1:{relay.port}").geturl()
             backend = RedisBackend(
                 place, strategy=strategy, prefix=_prefix(strategy, namespace), **options
             )
             await backend.open(timeout_ms=_OPEN_TIMEOUT_MS)
             try:
-                yield backend, proxy
+                yield backend, relay
             finally:
                 await backend.close()
 
-    @asynccontextmanager
-    async def through_proxy(namespace: str) -> AsyncIterator[Proxy]:
-        async with near(namespace) as (backend, proxy):
-            yield Proxy(backend=backend, loss=proxy)
-
-    @asynccontextmanager
-    async def over_line(namespace: str) -> AsyncIterator[Line]:
-        async with near(namespace) as (backend, proxy):
-            yield Line(backend=backend, fall_silent=proxy.fall_silent)
-
+    proxy, line = through(near)
     # The nodes of a Cluster tell clients their own addresses, past every proxy.
     cluster = "cluster=true" in os.environ.get(_variable(kind), "")
     return BackendProfile(
         name=f"{kind}-{strategy}",
         open=opener_for(RedisBackend, kind, strategy, **options),
-        proxy=None if cluster else through_proxy,
-        line=None if cluster else over_line,
+        proxy=None if cluster else proxy,
+        line=None if cluster else line,
     )
 
 
