@@ -28,6 +28,18 @@ def run_of(number: int, strategy: str, first: int) -> tuple[str, int]:
     return f"job-{number % (RUNS // SLOTS_A_JOB)}", first + number // (RUNS // SLOTS_A_JOB)
 
 
+def crossing(numbers: list[int], strategy: str, draw: random.Random) -> list[int]:
+    """
+    Put runs into an order of one's own; a stream takes the slots of a job in their order alone.
+    """
+    jobs = list(range(RUNS // SLOTS_A_JOB))
+    draw.shuffle(jobs)
+    if strategy == "stream-id":
+        return [number for job in jobs for number in numbers[job :: len(jobs)]]
+    draw.shuffle(numbers)
+    return numbers
+
+
 async def main(url: str, prefix: str, strategy: str, name: str) -> list[int]:
     """
     Claim every run from every task, in batches of different lengths.
@@ -42,10 +54,9 @@ async def main(url: str, prefix: str, strategy: str, name: str) -> list[int]:
     async def race(task: int) -> None:
         numbers = list(range(RUNS))
         draw = random.Random(f"{name}/{task}")
-        if task % 2 and strategy != "stream-id":
+        if task % 2:
             # Who comes first on one way is first on all of it; on ways that cross, everybody is somewhere.
-            # A stream takes slots in their order alone.
-            draw.shuffle(numbers)
+            numbers = crossing(numbers, strategy, draw)
         while numbers:
             size = draw.randint(1, 60)
             part, numbers = numbers[:size], numbers[size:]
