@@ -74,7 +74,7 @@ async def rest(ends: Ends) -> bytes:
 
 @pytest.mark.parametrize(
     ("lost", "passed", "answered"),
-    [("lose_request", b"abc", b"abc"), ("lose_reply", b"abcdef", b"abc")],
+    [("lose_request", b"abc", b"c"), ("lose_reply", b"abcdef", b"c")],
 )
 def test_a_cut_comes_after_so_many_bytes_and_once(
     lost: str, passed: bytes, answered: bytes
@@ -86,14 +86,18 @@ def test_a_cut_comes_after_so_many_bytes_and_once(
     async def story(relay: CuttingRelay, heard: bytearray) -> None:
         getattr(relay, lost)(3)
         first = await joined(relay)
-        first[1].write(b"abcdef")
+        first[1].write(b"ab")
+
+        assert b"ab" == await first[0].readexactly(2)
+
+        first[1].write(b"cdef")
         got = await rest(first)
         second = await joined(relay)
         second[1].write(b"ghi")
 
         assert b"ghi" == await second[0].readexactly(3)
         assert passed + b"ghi" == bytes(heard)
-        assert answered.startswith(got)
+        assert got in {b"", answered}  # A reset may overtake the last byte.
         second[1].close()
 
     told(story)
