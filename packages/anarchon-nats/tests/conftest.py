@@ -4,17 +4,13 @@ What the tests share: real servers, backends on a prefix of their own, requests,
 
 from __future__ import annotations
 
-import secrets
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from store_fixtures import asker, opener, prefix, started
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, FinishRequest
@@ -22,9 +18,9 @@ from anarchon.records import Status
 from anarchon_nats import NatsBackend
 from anarchon_testbed.natswire import NatsAddress, ask_nats
 
-TIMEOUT_MS = 10_000
+__all__ = ["prefix", "started"]  # Fixtures are found by the names of this module.
 
-_WORKERS = Path(__file__).parent / "workers"
+TIMEOUT_MS = 10_000
 
 
 @pytest.fixture(scope="session")
@@ -55,50 +51,6 @@ def cluster() -> Iterator[testbed.NatsCluster]:
 
 
 @pytest.fixture
-def prefix() -> str:
-    """
-    A prefix that nobody has used.
-    """
-    return f"test-{secrets.token_hex(6)}"
-
-
-@pytest.fixture
-def opened(
-    request: pytest.FixtureRequest, prefix: str
-) -> Callable[..., AbstractAsyncContextManager[NatsBackend]]:
-    """
-    Give open backends on the prefix, each with a connection of its own.
-    """
-
-    @asynccontextmanager
-    async def opened(place: str | None = None, **options: Any) -> AsyncIterator[NatsBackend]:
-        options.setdefault("prefix", prefix)
-        backend = NatsBackend(place or request.getfixturevalue("url"), **options)
-        await backend.open(timeout_ms=TIMEOUT_MS)
-        try:
-            yield backend
-        finally:
-            await backend.close()
-
-    return opened
-
-
-@pytest.fixture
-def ask() -> Callable[..., ClaimRequest]:
-    """
-    Write claims, each with a token of its own unless it is told one.
-    """
-    tokens = count(1)
-
-    def ask(job: str, slot: int, **options: Any) -> ClaimRequest:
-        options.setdefault("token", f"token-{next(tokens)}")
-        options.setdefault("instance_id", "host:1")
-        return ClaimRequest(job=job, slot=slot, **options)
-
-    return ask
-
-
-@pytest.fixture
 def end() -> Callable[..., FinishRequest]:
     """
     Write the end of a run that a claim has won.
@@ -113,24 +65,23 @@ def end() -> Callable[..., FinishRequest]:
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def opened(
+    request: pytest.FixtureRequest, prefix: str
+) -> Callable[..., AbstractAsyncContextManager[NatsBackend]]:
     """
-    Start workers (scripts beside the tests), and end those that are left.
+    Give open backends on the prefix, each with a connection of its own.
     """
-    processes: list[subprocess.Popen[str]] = []
 
-    def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(_WORKERS / f"{worker}.py"), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
+    def make(place: str | None = None, **options: Any) -> NatsBackend:
+        place = place or request.getfixturevalue("url")
+        return NatsBackend(place, **{"prefix": prefix, **options})
 
-    yield started
-    for process in processes:
-        process.kill()
-        process.communicate()
+    return opener(make, timeout_ms=TIMEOUT_MS)
+
+
+@pytest.fixture
+def ask() -> Callable[..., ClaimRequest]:
+    """
+    Write claims, each with a token of its own unless it is told one.
+    """
+    return asker()

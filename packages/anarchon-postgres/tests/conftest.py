@@ -5,23 +5,22 @@ What the tests share: a server, schemas of their own on it, open backends, reque
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
+from store_fixtures import asker, opener, started
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest
 from anarchon_postgres import PostgresBackend
 
+__all__ = ["started"]  # Fixtures are found by the names of this module.
+
 TIMEOUT_MS = 20_000
 
-_WORKERS = Path(__file__).parent / "workers"
 _schemas = count(1)
 
 
@@ -58,16 +57,10 @@ def opened(
     Give open backends on one schema, each with connections of its own.
     """
 
-    @asynccontextmanager
-    async def opened(dsn: str = shared_dsn, **options: Any) -> AsyncIterator[PostgresBackend]:
-        backend = PostgresBackend(dsn, schema=schema, **options)
-        await backend.open(timeout_ms=TIMEOUT_MS)
-        try:
-            yield backend
-        finally:
-            await backend.close()
+    def make(dsn: str = shared_dsn, **options: Any) -> PostgresBackend:
+        return PostgresBackend(dsn, schema=schema, **options)
 
-    return opened
+    return opener(make, timeout_ms=TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -75,36 +68,4 @@ def ask() -> Callable[..., ClaimRequest]:
     """
     Write claims, each with a token of its own unless it is told one.
     """
-    tokens = count(1)
-
-    def ask(job: str, slot: int, **options: Any) -> ClaimRequest:
-        options.setdefault("token", f"token-{next(tokens)}")
-        options.setdefault("instance_id", "host:1")
-        options.setdefault("lease_ms", 30_000)
-        return ClaimRequest(job=job, slot=slot, **options)
-
-    return ask
-
-
-@pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """
-    Start workers (scripts beside the tests), and end those that are left.
-    """
-    processes: list[subprocess.Popen[str]] = []
-
-    def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(_WORKERS / f"{worker}.py"), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
-
-    yield started
-    for process in processes:
-        process.kill()
-        process.communicate()
+    return asker(lease_ms=30_000)

@@ -4,25 +4,21 @@ What the tests share: real brokers, backends on a prefix of their own, requests,
 
 from __future__ import annotations
 
-import secrets
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from store_fixtures import asker, opener, prefix, started
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest
 from anarchon_rabbitmq import RabbitMQBackend
 
-TIMEOUT_MS = 30_000
+__all__ = ["prefix", "started"]  # Fixtures are found by the names of this module.
 
-_WORKERS = Path(__file__).parent / "workers"
+TIMEOUT_MS = 30_000
 
 
 @pytest.fixture(scope="session")
@@ -43,14 +39,6 @@ def broker() -> Iterator[testbed.RabbitMQServer]:
 
 
 @pytest.fixture
-def prefix() -> str:
-    """
-    A prefix that nobody has used.
-    """
-    return f"test-{secrets.token_hex(6)}"
-
-
-@pytest.fixture
 def now_ms() -> int:
     """
     The time by this machine's clock, in milliseconds since 1970.
@@ -66,17 +54,11 @@ def opened(
     Give open backends on the prefix, each with a connection of its own.
     """
 
-    @asynccontextmanager
-    async def opened(place: str | None = None, **options: Any) -> AsyncIterator[RabbitMQBackend]:
-        options.setdefault("prefix", prefix)
-        backend = RabbitMQBackend(place or request.getfixturevalue("url"), **options)
-        await backend.open(timeout_ms=TIMEOUT_MS)
-        try:
-            yield backend
-        finally:
-            await backend.close()
+    def make(place: str | None = None, **options: Any) -> RabbitMQBackend:
+        place = place or request.getfixturevalue("url")
+        return RabbitMQBackend(place, **{"prefix": prefix, **options})
 
-    return opened
+    return opener(make, timeout_ms=TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -84,35 +66,4 @@ def ask() -> Callable[..., ClaimRequest]:
     """
     Write claims, each with a token of its own unless it is told one.
     """
-    tokens = count(1)
-
-    def ask(job: str, slot: int, **options: Any) -> ClaimRequest:
-        options.setdefault("token", f"token-{next(tokens)}")
-        options.setdefault("instance_id", "host:1")
-        return ClaimRequest(job=job, slot=slot, **options)
-
-    return ask
-
-
-@pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """
-    Start workers (scripts beside the tests), and end those that are left.
-    """
-    processes: list[subprocess.Popen[str]] = []
-
-    def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(_WORKERS / f"{worker}.py"), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
-
-    yield started
-    for process in processes:
-        process.kill()
-        process.communicate()
+    return asker()

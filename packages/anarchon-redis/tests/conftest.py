@@ -4,24 +4,20 @@ What the tests share: real servers, backends on a prefix of their own, requests,
 
 from __future__ import annotations
 
-import secrets
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from store_fixtures import asker, opener, prefix, started
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest
 from anarchon_redis import RedisBackend
 
-TIMEOUT_MS = 10_000
+__all__ = ["prefix", "started"]  # Fixtures are found by the names of this module.
 
-_WORKERS = Path(__file__).parent / "workers"
+TIMEOUT_MS = 10_000
 
 
 @pytest.fixture(scope="session")
@@ -33,30 +29,15 @@ def url() -> str:
 
 
 @pytest.fixture
-def prefix() -> str:
-    """
-    A prefix that nobody has used.
-    """
-    return f"test-{secrets.token_hex(6)}"
-
-
-@pytest.fixture
 def opened(url: str, prefix: str) -> Callable[..., AbstractAsyncContextManager[RedisBackend]]:
     """
     Give open backends on the prefix, each with connections of its own.
     """
 
-    @asynccontextmanager
-    async def opened(place: str = url, **options: Any) -> AsyncIterator[RedisBackend]:
-        options.setdefault("prefix", prefix)
-        backend = RedisBackend(place, **options)
-        await backend.open(timeout_ms=TIMEOUT_MS)
-        try:
-            yield backend
-        finally:
-            await backend.close()
+    def make(place: str = url, **options: Any) -> RedisBackend:
+        return RedisBackend(place, **{"prefix": prefix, **options})
 
-    return opened
+    return opener(make, timeout_ms=TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -64,36 +45,4 @@ def ask() -> Callable[..., ClaimRequest]:
     """
     Write claims, each with a token of its own unless it is told one.
     """
-    tokens = count(1)
-
-    def ask(job: str, slot: int, **options: Any) -> ClaimRequest:
-        options.setdefault("token", f"token-{next(tokens)}")
-        options.setdefault("instance_id", "host:1")
-        options.setdefault("lease_ms", 30_000)
-        return ClaimRequest(job=job, slot=slot, **options)
-
-    return ask
-
-
-@pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """
-    Start workers (scripts beside the tests), and end those that are left.
-    """
-    processes: list[subprocess.Popen[str]] = []
-
-    def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(_WORKERS / f"{worker}.py"), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
-
-    yield started
-    for process in processes:
-        process.kill()
-        process.communicate()
+    return asker(lease_ms=30_000)

@@ -5,18 +5,13 @@ While the server is down: instances cost next to nothing, and go on by themselve
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import pytest
+from store_fixtures import OUTAGE_SHARE_MAX, cost_of_an_outage
 
 import anarchon_testbed as testbed
-from anarchon import Scheduler
 from anarchon_redis import RedisBackend
-
-WINDOW_S = 5.0
-SHARE_MAX = 0.02
-JOBS = 20
 
 pytestmark = pytest.mark.slow
 
@@ -27,29 +22,8 @@ def test_an_outage_costs_next_to_nothing(
     """
     20 jobs of every second wait for the server at less than two hundredths of a core, as the docs say; then they run.
     """
-
-    async def scenario(server: testbed.RedisServer) -> float:
-        scheduler = Scheduler(RedisBackend(server.url, prefix=prefix))
-        ran, out, back = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        for number in range(JOBS):
-            scheduler.every(f"job-{number}", "1s", ran.set, jitter="50ms")
-        scheduler.on("outage", lambda _event: out.set())
-        scheduler.on("recovered", lambda _event: back.set())
-        async with asyncio.timeout(90), scheduler:
-            await ran.wait()
-            await server.kill()
-            await out.wait()
-            began_s, used_s = time.monotonic(), time.process_time()
-            await asyncio.sleep(WINDOW_S)  # What is measured is this time.
-            share = (time.process_time() - used_s) / (time.monotonic() - began_s)
-            await server.start()
-            await back.wait()
-            ran.clear()
-            await ran.wait()
-        return share
-
     with testbed.redis(own=True, appendonly=True, appendfsync="always") as server:
-        share = asyncio.run(scenario(server))
+        share = asyncio.run(cost_of_an_outage(server, RedisBackend(server.url, prefix=prefix)))
     record_property("outage CPU share", share)
 
-    assert share < SHARE_MAX
+    assert share < OUTAGE_SHARE_MAX

@@ -4,22 +4,20 @@ What the tests share: a file, open backends on it, requests, and processes of th
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from store_fixtures import asker, opener, started
 
 from anarchon.backend import ClaimRequest
 from anarchon_sqlite import SqliteBackend
 
-TIMEOUT_MS = 10_000
+__all__ = ["started"]  # Fixtures are found by the names of this module.
 
-_WORKERS = Path(__file__).parent / "workers"
+TIMEOUT_MS = 10_000
 
 
 @pytest.fixture
@@ -35,17 +33,7 @@ def opened(path: Path) -> Callable[..., AbstractAsyncContextManager[SqliteBacken
     """
     Give open backends on the file, each with connections of its own.
     """
-
-    @asynccontextmanager
-    async def opened(**options: Any) -> AsyncIterator[SqliteBackend]:
-        backend = SqliteBackend(path, **options)
-        await backend.open(timeout_ms=TIMEOUT_MS)
-        try:
-            yield backend
-        finally:
-            await backend.close()
-
-    return opened
+    return opener(partial(SqliteBackend, path), timeout_ms=TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -53,36 +41,4 @@ def ask() -> Callable[..., ClaimRequest]:
     """
     Write claims, each with a token of its own unless it is told one.
     """
-    tokens = count(1)
-
-    def ask(job: str, slot: int, **options: Any) -> ClaimRequest:
-        options.setdefault("token", f"token-{next(tokens)}")
-        options.setdefault("instance_id", "host:1")
-        options.setdefault("lease_ms", 30_000)
-        return ClaimRequest(job=job, slot=slot, **options)
-
-    return ask
-
-
-@pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """
-    Start workers (scripts beside the tests), and end those that are left.
-    """
-    processes: list[subprocess.Popen[str]] = []
-
-    def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(_WORKERS / f"{worker}.py"), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
-
-    yield started
-    for process in processes:
-        process.kill()
-        process.communicate()
+    return asker(lease_ms=30_000)
