@@ -29,7 +29,7 @@ def mark(
         attempt=attempt,
         instance=f"host:{pid}",
         pid=pid,
-        mono_ns=int(at_s * S),
+        at_ns=int(at_s * S),
         wall_ms=int(at_s * 1_000),
     )
 
@@ -53,7 +53,7 @@ def miss(first_slot: int, last_slot: int) -> Told:
     Forge a miss.
     """
     detail = {"job": "sync", "first_slot": first_slot, "last_slot": last_slot}
-    return Told(type="miss", instance="host:1", pid=1, mono_ns=0, detail=detail)
+    return Told(type="miss", instance="host:1", pid=1, at_ns=0, detail=detail)
 
 
 SOUND = [

@@ -113,7 +113,7 @@ def test_idle_costs_next_to_nothing(
     before = process.ask("cpu")
     stage.until_wall_ms(now_ms() + soak_s * SECOND_MS)
     after = process.ask("cpu")
-    share = (after.detail["cpu_ns"] - before.detail["cpu_ns"]) / (after.mono_ns - before.mono_ns)
+    share = (after.detail["cpu_ns"] - before.detail["cpu_ns"]) / (after.at_ns - before.at_ns)
     figures(jobs=len(jobs), share_of_a_core=f"{share:.4%}")
 
     assert [0] == stage.stop(process)

@@ -4,12 +4,13 @@ A store that is locked, full or gone: reported once, survived, and nothing doubl
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import pytest
 from instances import InstancePlan, JobPlan, Stage, check
 from instances.stage import now_ms
+
+from anarchon_chaos.evidence import now_ns
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +42,9 @@ def test_a_locked_file_is_an_outage(stage: Stage) -> None:
     first = (now_ms() // SECOND_MS + 1) * SECOND_MS
     stage.until(lambda: stage.marks(job="long", what="start"), "the long job to be at work")
     with stage.locked():
-        locked_ns = time.monotonic_ns()
+        locked_ns = now_ns()
         stage.until_wall_ms(now_ms() + 5_000)
-        lifted_ns = time.monotonic_ns()
+        lifted_ns = now_ns()
     for process in processes:
         stage.until(partial(process.told, "recovered"), f"{process.name} to recover")
     stage.until(lambda: stage.marks(job="long", what="end"), "the long job to end")
@@ -63,9 +64,7 @@ def test_a_locked_file_is_an_outage(stage: Stage) -> None:
     assert {"StoreUnavailableError"} == {
         told.detail["error"].partition(":")[0] for told in stage.told("outage")
     }
-    assert [] == [
-        mark for mark in stage.marks(what="start") if locked_ns < mark.mono_ns < lifted_ns
-    ]
+    assert [] == [mark for mark in stage.marks(what="start") if locked_ns < mark.at_ns < lifted_ns]
     assert [] == check.wrong(stage.marks())
     assert [] == list(check.unaccounted(found, stage.told("miss"), stage.records(), expected))
     assert [] == list(check.against_history(found, stage.records()))
@@ -86,9 +85,9 @@ def test_a_full_disk_is_an_outage(stage: Stage) -> None:
     stage.until(lambda: len(stage.marks(what="end")) > 10, "some runs")
     process.ask(f"limit {log.stat().st_size}")
     (outage,) = stage.until(lambda: process.told("outage"), "the outage to be told")
-    refused_ns = time.monotonic_ns()
+    refused_ns = now_ns()
     stage.until_wall_ms(now_ms() + 2_000)
-    during = [mark for mark in stage.marks(what="start") if mark.mono_ns > refused_ns]
+    during = [mark for mark in stage.marks(what="start") if mark.at_ns > refused_ns]
     process.command("limit none")
     stage.until(lambda: process.told("recovered"), "the recovery to be told")
     last = now_ms() // 500 * 500

@@ -4,7 +4,6 @@ Takeover, self-fencing and a busy loop, shown on processes that are killed, stop
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from instances.scene import QUICK, SHORT, start_run
 from instances.stage import now_ms
 
 from anarchon import Reason, Status
+from anarchon_chaos.evidence import now_ns
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def test_fencing_after_sigstop(stage: Stage) -> None:
 
     assert [0, 0] == stage.stop(*stage.instances)
     after = [
-        mark.what for mark in stage.marks() if mark.pid == frozen.pid and mark.mono_ns > thawed_ns
+        mark.what for mark in stage.marks() if mark.pid == frozen.pid and mark.at_ns > thawed_ns
     ]
 
     assert ["cleanup"] == after
@@ -127,13 +127,13 @@ def test_freeze_without_a_backup(stage: Stage) -> None:
     with stage.gone():
         thawed_ns = frozen.thaw()
         stage.until_wall_ms(now_ms() + UNREACHABLE_MS)
-        back_ns = time.monotonic_ns()
+        back_ns = now_ns()
     stage.until(lambda: stage.marks(what="end"), "attempt 1 to end")
 
     assert [0] == stage.stop(frozen)
     assert [] == frozen.told("lost")
     assert [1] == [body.attempt for body in check.bodies(stage.marks())]
-    steps_ns = [mark.mono_ns for mark in stage.marks(what="step") if mark.mono_ns > thawed_ns]
+    steps_ns = [mark.at_ns for mark in stage.marks(what="step") if mark.at_ns > thawed_ns]
 
     assert steps_ns
     assert back_ns < min(steps_ns)

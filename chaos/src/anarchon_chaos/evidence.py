@@ -42,6 +42,13 @@ class Mark:
     at_ns: int
     wall_ms: int
 
+    @property
+    def run(self) -> tuple[str, int]:
+        """
+        Which run it belongs to.
+        """
+        return self.job, self.slot
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:

@@ -239,7 +239,7 @@ async def _settle(stage: Stage, scenario: Scenario) -> None:
     wanted = set(_slots(stage))
 
     def settled() -> bool:
-        ended = {(mark.job, mark.slot) for mark in stage.marks if mark.what == "end"}
+        ended = {mark.run for mark in stage.marks if mark.what == "end"}
         return wanted <= ended
 
     try:

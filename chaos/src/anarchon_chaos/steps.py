@@ -93,7 +93,7 @@ class AwaitWork:
 
         def begun() -> bool:
             runs = {
-                (mark.job, mark.slot)
+                mark.run
                 for mark in stage.marks
                 if mark.what == "start" and self.job in (None, mark.job)
             }

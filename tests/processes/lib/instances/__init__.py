@@ -4,7 +4,7 @@ Instances as real processes on one file: start them, harm them, and judge them b
 
 from __future__ import annotations
 
-from instances.evidence import Mark, Told
+from anarchon_chaos.evidence import Mark, Told
 from instances.plan import InstancePlan, JobPlan
 from instances.stage import Instance, Stage
 

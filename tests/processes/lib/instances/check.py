@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anarchon import RunRecord, Status
-from instances.evidence import Mark, Told
+from anarchon_chaos.evidence import Mark, Told
 
 __all__ = [
     "RULES",
@@ -70,7 +70,7 @@ def bodies(marks: Iterable[Mark], deaths: Mapping[int, int] | None = None) -> li
     for (job, slot, attempt, pid), starts in grouped.items():
         for lines in starts:
             body = [mark for mark in lines if mark.what != "cleanup"] or lines
-            until_ns = max(mark.mono_ns for mark in body)
+            until_ns = max(mark.at_ns for mark in body)
             ended = body[-1].what == "end"
             if not ended and len(body) == len(lines) and deaths and pid in deaths:
                 until_ns = max(until_ns, deaths[pid])
@@ -80,7 +80,7 @@ def bodies(marks: Iterable[Mark], deaths: Mapping[int, int] | None = None) -> li
                     slot=slot,
                     attempt=attempt,
                     pid=pid,
-                    since_ns=lines[0].mono_ns,
+                    since_ns=lines[0].at_ns,
                     until_ns=until_ns,
                     ended=ended,
                 )

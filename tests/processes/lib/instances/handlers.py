@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from anarchon import RunContext
-from instances.evidence import append_mark
+from anarchon_chaos.evidence import append_mark
 from instances.plan import JobPlan
 
 __all__ = ["STEP_S", "handler_for"]

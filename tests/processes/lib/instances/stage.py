@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from anarchon import RunRecord
+from anarchon_chaos.evidence import Mark, Tail, Told, now_ns
 from anarchon_sqlite import SqliteBackend
-from instances.evidence import Mark, Tail, Told
 from instances.plan import InstancePlan
 
 __all__ = ["PATIENCE_S", "Instance", "Stage", "now_ms"]
@@ -91,7 +91,7 @@ class Instance:
         self.harmed = True
         self.process.kill()
         self.process.wait()
-        at_ns = time.monotonic_ns()
+        at_ns = now_ns()
         self.stage.deaths[self.pid] = at_ns
         return at_ns
 
@@ -125,7 +125,7 @@ class Instance:
         """
         Let it go on, and return when that was (CLOCK_MONOTONIC, ns).
         """
-        at_ns = time.monotonic_ns()
+        at_ns = now_ns()
         self.process.send_signal(signal.SIGCONT)
         return at_ns
 

@@ -26,10 +26,10 @@ from typing import Any
 from anarchon import Runtime, Scheduler
 from anarchon.events import Event
 from anarchon.runtime import on_handlers_loop
+from anarchon_chaos.evidence import append_told, open_log
+from anarchon_chaos.lying import Liar
 from anarchon_sqlite import SqliteBackend
-from instances.evidence import append_told, open_log
 from instances.handlers import handler_for
-from instances.lying import lie
 from instances.plan import TOLD, InstancePlan
 
 _PR_SET_PDEATHSIG = 1
@@ -63,7 +63,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     name, folder, offset_ms = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     if offset_ms:
-        lie(offset_ms)
+        Liar().offset_ms = offset_ms
     events, marks = open_log(folder / "events"), open_log(folder / "marks")
     lines = read_lines()
 
