@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anarchon import Reason, RunRecord, Status
-from anarchon_chaos.evidence import Mark
+from anarchon_chaos.evidence import Mark, Told
 from anarchon_chaos.history import Exit, Expectation, Fault, History
 
 MS = 1_000_000
@@ -74,6 +74,13 @@ def forged_fault(kind: str, since_ms: int, until_ms: int, **more: Any) -> Fault:
     return Fault(kind=kind, since_ns=since_ms * MS, until_ns=until_ms * MS, **given)
 
 
+def forged_told(kind: str, at_ms: int = 0, *, by: str = "a", **detail: Any) -> Told:
+    """
+    Forge an event; each instance is the process of its letter.
+    """
+    return Told(type=kind, instance=by, pid=ord(by), at_ns=at_ms * MS, detail=detail)
+
+
 def forged_history(**parts: Any) -> History:
     """
     Forge a sound history, in which a dies and b goes on 2.5 s later, with some parts replaced.
@@ -129,6 +136,14 @@ def fault() -> Callable[..., Fault]:
     Give the forger of faults.
     """
     return forged_fault
+
+
+@pytest.fixture
+def told() -> Callable[..., Told]:
+    """
+    Give the forger of events.
+    """
+    return forged_told
 
 
 @pytest.fixture

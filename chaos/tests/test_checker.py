@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +21,7 @@ Forge = Callable[..., History]
 ForgeMark = Callable[..., Mark]
 ForgeRecord = Callable[..., RunRecord]
 ForgeFault = Callable[..., Fault]
+ForgeTold = Callable[..., Told]
 
 
 def broken(found: list[Finding]) -> set[str]:
@@ -29,13 +29,6 @@ def broken(found: list[Finding]) -> set[str]:
     Name the rules that a history breaks.
     """
     return {finding.rule for finding in found}
-
-
-def told(kind: str, **detail: Any) -> Told:
-    """
-    Forge an event of instance a.
-    """
-    return Told(type=kind, instance="a", pid=ord("a"), at_ns=0, detail=detail)
 
 
 def test_a_sound_history_passes(history: Forge) -> None:
@@ -164,7 +157,7 @@ def test_a_start_before_its_slot(history: Forge, mark: ForgeMark) -> None:
     assert {"never_early"} == broken(judge(history(marks=(early, *base.marks[1:]))))
 
 
-def test_a_slot_that_nobody_ran(history: Forge, record: ForgeRecord) -> None:
+def test_a_slot_that_nobody_ran(history: Forge, record: ForgeRecord, told: ForgeTold) -> None:
     """
     Every slot is accounted for: it ended, or, where that is enough, it was told as missed or has a record.
     """
@@ -179,46 +172,6 @@ def test_a_slot_that_nobody_ran(history: Forge, record: ForgeRecord) -> None:
     assert {"all_accounted"} == broken(judge(history(slots=slots, told=(missed,))))
     assert [] == judge(history(slots=slots, expect=lenient, told=(missed,)))
     assert [] == judge(history(slots=slots, expect=lenient, records=(*base.records, skipped)))
-
-
-def test_a_miss_whose_teller_was_lost_is_excused(
-    history: Forge, mark: ForgeMark, record: ForgeRecord
-) -> None:
-    """
-    The next slot was granted to somebody who never began, or who died at once; to anybody else it is no excuse.
-    """
-    base = history()
-    slots = (("job", SLOT), ("job", SLOT + 1_000))
-    nobody = (*base.records, record(Status.INTERRUPTED, slot=SLOT + 2_000))
-    somebody = (*base.marks, mark("start", 4_000, slot=SLOT + 2_000, instance="c"))
-    parts = {"slots": slots, "records": nobody, "expect": Expectation(complete=False)}
-
-    assert [] == judge(history(**parts))
-    assert {"all_accounted"} == broken(judge(history(marks=somebody, **parts)))
-    dead = {ord("a"): 1_001 * MS, ord("c"): 4_500 * MS}
-    assert [] == judge(history(marks=somebody, deaths=dead, **parts))
-
-
-def test_a_claim_only_store_promises_nothing_of_slots_due_while_it_was_gone(
-    history: Forge, mark: ForgeMark, record: ForgeRecord, fault: ForgeFault
-) -> None:
-    """
-    Those are excused there, and others are not; with leases, none is.
-    """
-    parts = {
-        "marks": (mark("start", 100), mark("end", 200)),
-        "records": (record(Status.SUCCESS),),
-        "deaths": {},
-        "faults": (fault("server killed", 4_000, 6_000, target="store"),),
-        "begun_wall_ms": SLOT,
-        "expect": Expectation(complete=False),
-    }
-    gone = (("job", SLOT), ("job", SLOT + 5_000))
-    there = (("job", SLOT), ("job", SLOT + 8_000))
-
-    assert [] == judge(history(leases=False, slots=gone, **parts))
-    assert {"all_accounted"} == broken(judge(history(leases=True, slots=gone, **parts)))
-    assert {"all_accounted"} == broken(judge(history(leases=False, slots=there, **parts)))
 
 
 def test_a_takeover_that_came_late(history: Forge, fault: ForgeFault) -> None:
@@ -323,7 +276,7 @@ def test_a_fault_that_did_not_bite(history: Forge, fault: ForgeFault) -> None:
     assert [] == judge(history(swallowed={"a": 0, "b": 7}))
 
 
-def test_what_was_not_told(history: Forge) -> None:
+def test_what_was_not_told(history: Forge, told: ForgeTold) -> None:
     """
     What an operator has to hear was told with its job, and what nobody should hear was not.
     """

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from anarchon import RunRecord, Status
 from anarchon_chaos.evidence import Told
-from anarchon_chaos.history import MS, Body, Fault, History, bodies, overlaps, takeovers
+from anarchon_chaos.excuses import (
+    could_not_tell,
+    due_without_store,
+    on_record,
+    teller_lost,
+    told_missed,
+)
+from anarchon_chaos.history import MS, Body, History, bodies, overlaps, takeovers
 
 __all__ = [
     "RULES",
@@ -114,7 +121,7 @@ def finished_stays_finished(history: History, found: Sequence[Body]) -> Iterator
     ended: dict[tuple[str, int], Body] = {}
     for body in found:
         before = ended.get(body.run)
-        if before is not None and not _could_not_tell(history, before, body.since_ns):
+        if before is not None and not could_not_tell(history, before, body.since_ns):
             yield f"{body} started although attempt {before.attempt} had ended"
         if body.outcome == "ended":
             ended[body.run] = body
@@ -146,25 +153,21 @@ def all_accounted(history: History, found: Sequence[Body]) -> Iterator[str]:
     Every slot came to its end, or, where that is enough, was told as missed or stands in the history with a reason.
 
     A store without leases cannot tell what was missed, and promises nothing of slots that were due while it was gone.
-    What was missed is told by whoever wins the next slot, so that nobody does if that one never heard of it, or died.
+    What was missed is told once, by whoever is answered at the next slot, so that nobody does if that one never heard
+    its answer, or died with it.
     """
-    ended = {body.run for body in found if body.outcome == "ended"}
-    excused: set[tuple[str, int]] = set()
-    if not history.expect.complete:
-        excused = {
-            (record.job, record.slot)
-            for record in history.records
-            if record.status is not Status.SUCCESS
-        }
+    known = {body.run for body in found if body.outcome == "ended"}
+    lenient = not history.expect.complete
+    if lenient:
+        known |= on_record(history)
     for job, slot in history.slots:
-        if (job, slot) in ended or (job, slot) in excused:
+        if (job, slot) in known:
             continue
-        if not history.leases and _due_without_store(history, slot):
+        if not history.leases and due_without_store(history, slot):
             continue
-        if not history.expect.complete and _teller_lost(history, found, job, slot):
+        if lenient and (told_missed(history, job, slot) or teller_lost(history, found, job, slot)):
             continue
-        if history.expect.complete or not _told_missed(history.told, job, slot):
-            yield f"{job} slot {slot} did not come to its end in any attempt"
+        yield f"{job} slot {slot} did not come to its end in any attempt"
 
 
 def takeover_in_time(history: History, found: Sequence[Body]) -> Iterator[str]:
@@ -324,47 +327,6 @@ RULES: tuple[Rule, ...] = (
     told_of,
     ends_well,
 )
-
-
-def _could_not_tell(history: History, ended: Body, again_ns: int) -> bool:
-    # Between the end of a handler and the store's answer a fault may keep the word from arriving.
-    def between(fault: Fault) -> bool:
-        return (
-            fault.target in (ended.instance, "store")
-            and fault.since_ns <= min(again_ns, ended.until_ns + 500 * MS)
-            and fault.until_ns >= ended.until_ns - 500 * MS
-        )
-
-    return any(map(between, history.faults))
-
-
-def _due_without_store(history: History, slot: int) -> bool:
-    due_ns = history.begun_ns + (slot - history.begun_wall_ms) * MS
-    return any(
-        fault.target == "store"
-        and fault.since_ns - 1_000 * MS <= due_ns <= fault.until_ns + 1_000 * MS
-        for fault in history.faults
-    )
-
-
-def _teller_lost(history: History, found: Sequence[Body], job: str, slot: int) -> bool:
-    after = [record.slot for record in history.records if record.job == job and record.slot > slot]
-    if not after:
-        return False
-    winners = [body for body in found if body.run == (job, min(after)) and body.attempt == 1]
-    return all(
-        body.pid in history.deaths and history.deaths[body.pid] - body.since_ns < 1_000 * MS
-        for body in winners
-    )
-
-
-def _told_missed(told: Sequence[Told], job: str, slot: int) -> bool:
-    return any(
-        each.type == "miss"
-        and each.detail["job"] == job
-        and each.detail["first_slot"] <= slot <= each.detail["last_slot"]
-        for each in told
-    )
 
 
 def _is_told(told: Told, wanted: str) -> bool:

@@ -45,6 +45,7 @@ _DETAILS = (
 _TOLD = (
     "scheduler_started",
     "scheduler_stopped",
+    "claim",
     "skip",
     "miss",
     "takeover",
