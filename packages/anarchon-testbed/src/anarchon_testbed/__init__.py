@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from anarchon_testbed.nats_server import nats_cluster as nats_cluster
     from anarchon_testbed.pgbouncer_server import PgBouncerServer as PgBouncerServer
     from anarchon_testbed.pgbouncer_server import pgbouncer as pgbouncer
+    from anarchon_testbed.postgres_groups import PostgresPair as PostgresPair
+    from anarchon_testbed.postgres_groups import postgres_pair as postgres_pair
     from anarchon_testbed.postgres_server import PostgresServer as PostgresServer
     from anarchon_testbed.postgres_server import postgres as postgres
     from anarchon_testbed.rabbitmq_groups import RabbitMQCluster as RabbitMQCluster
@@ -49,6 +51,7 @@ __all__ = [
     "NatsServer",
     "NotOurServerError",
     "PgBouncerServer",
+    "PostgresPair",
     "PostgresServer",
     "RabbitMQCluster",
     "RabbitMQServer",
@@ -67,6 +70,7 @@ __all__ = [
     "obtain",
     "pgbouncer",
     "postgres",
+    "postgres_pair",
     "rabbitmq",
     "rabbitmq_cluster",
     "redis",
@@ -86,6 +90,7 @@ _HOMES = {
     "NatsServer": "nats_server",
     "NotOurServerError": "errors",
     "PgBouncerServer": "pgbouncer_server",
+    "PostgresPair": "postgres_groups",
     "PostgresServer": "postgres_server",
     "RabbitMQCluster": "rabbitmq_groups",
     "RabbitMQServer": "rabbitmq_server",
@@ -104,6 +109,7 @@ _HOMES = {
     "obtain": "having",
     "pgbouncer": "pgbouncer_server",
     "postgres": "postgres_server",
+    "postgres_pair": "postgres_groups",
     "rabbitmq": "rabbitmq_server",
     "rabbitmq_cluster": "rabbitmq_groups",
     "redis": "redis_server",

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from anarchon_testbed.containers import ContainerPlan
-from anarchon_testbed.errors import ServerFailedError
+from anarchon_testbed.errors import ServerFailedError, ServerUnavailableError
 from anarchon_testbed.kept import ordinary_user
 from anarchon_testbed.pgwire import NotReadyError, ask_ready
 from anarchon_testbed.programs import Program
@@ -20,7 +20,7 @@ from anarchon_testbed.server import Server
 
 __all__ = ["PostgresServer", "postgres"]
 
-_INITDB_SECONDS_MAX = 60
+_PROGRAM_SECONDS_MAX = 60
 _SUPERUSER = "postgres"
 
 
@@ -63,7 +63,7 @@ class PostgresServer(Server):
     def _prepare(self) -> None:
         folder = self.folder / "db"
         if not folder.exists():
-            self._initdb(folder)
+            self._fill(folder)
         settings = {
             "listen_addresses": self.host,
             "port": str(self.port),
@@ -84,25 +84,40 @@ class PostgresServer(Server):
         # It is read after postgresql.conf, and the server never writes it of itself.
         (folder / "postgresql.auto.conf").write_text("".join(lines), encoding="utf-8")
 
-    def _initdb(self, folder: Path) -> None:
-        program, user = self._program, ordinary_user()
-        assert program is not None
-        command = [*_beside(program, "initdb"), "--pgdata", str(folder), "--username", _SUPERUSER]
-        command += ["--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"]
+    def _fill(self, folder: Path) -> None:
+        """
+        Make the cluster that the server starts from.
+        """
+        words = ["--pgdata", str(folder), "--username", _SUPERUSER, "--no-sync"]
+        words += ["--encoding=UTF8", "--locale=C", "--no-instructions"]
         if self._password is None:
-            command += ["--auth=trust"]
+            words += ["--auth=trust"]
         else:
             secret = self.folder / "password"
             secret.write_text(self._password + "\n", encoding="utf-8")
-            command += ["--auth=scram-sha-256", f"--pwfile={secret}"]
+            words += ["--auth=scram-sha-256", f"--pwfile={secret}"]
+        self._run_beside("initdb", *words)
+
+    def _run_beside(self, name: str, *words: str) -> None:
+        """
+        Run one of the programs that PostgreSQL brings beside its server, as the server's own user, to its end.
+        """
+        program, user = self._program, ordinary_user()
+        assert program is not None
+        command = _beside(program, name)
+        if not Path(command[-1]).exists():
+            raise ServerUnavailableError(
+                f"{self.name} has no {name} beside {program.path}: install the package of its clients, or remove the"
+                f" cached folder and run `python -m anarchon_testbed obtain {self.name}`."
+            )
         result = subprocess.run(  # noqa: S603 - The program was found beside the server's own.
-            command,
+            [*command, *words],
             cwd=self.folder,
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_INITDB_SECONDS_MAX,
+            timeout=_PROGRAM_SECONDS_MAX,
             user=user,
             group=user,
             extra_groups=[] if user is not None else None,
@@ -110,7 +125,7 @@ class PostgresServer(Server):
         )
         if result.returncode:
             raise ServerFailedError(
-                f"initdb of {self.name} failed:\n{result.stdout}{result.stderr}"
+                f"{name} of {self.name} failed:\n{result.stdout}{result.stderr}"
             )
 
     def _command(self) -> list[str]:

@@ -116,9 +116,12 @@ RECIPES = (
             "/usr/pgsql-15/bin",
             "/opt/homebrew/opt/postgresql@15/bin",
         ),
-        debian=DebianPackage(release=_STABLE, name="postgresql-15"),
+        # The program that copies a primary for its standby is among the clients.
+        debian=DebianPackage(
+            release=_STABLE, name="postgresql-15", beside=("postgresql-client-15",)
+        ),
         debian_folder="usr/lib/postgresql/15/bin",
-        wrapped=("initdb", "postgres"),
+        wrapped=("initdb", "pg_basebackup", "postgres"),
         image="postgres:15",
     ),
     Recipe(
