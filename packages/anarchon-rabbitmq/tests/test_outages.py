@@ -61,6 +61,18 @@ async def until_it_works(backend: RabbitMQBackend, request: ClaimRequest) -> Ver
     raise TimeoutError("no answer in any try")
 
 
+async def until_blocked(broker: testbed.RabbitMQServer) -> None:
+    """
+    Wait until every connection has heard of an alarm: the broker tells them one after the other, and later.
+    """
+    states = "[State || [{state, State}] <- rabbit_networking:connection_info_all([state])]"
+    for _ in range(60):
+        told = await asyncio.to_thread(broker.evaluate, states)
+        if "running" not in told and "block" in told:
+            return
+    raise TimeoutError(told)
+
+
 def test_a_broker_that_is_silent(
     url: str, prefix: str, opened: Opened, now_ms: int, ask: Ask
 ) -> None:
@@ -139,6 +151,7 @@ def test_a_memory_alarm_blocks_claims_and_wins_none(
             first = await verdict(backend, ask("job", now_ms))
             broker.evaluate(f"rabbit_alarm:set_alarm({{{alarm}, []}})")
             try:
+                await until_blocked(broker)
                 lost = ask("job", now_ms + 1)
                 ended = [
                     await unknown(backend.claim([lost], timeout_ms=SHORT_MS)) for _ in range(2)

@@ -34,8 +34,16 @@ How many offsets may be missing between two messages: the broker writes notes of
 it begins a segment. Whole segments are what it cuts off, and each has more messages than that.
 """
 
+_CLOSED: Final = "this backend was closed"
+
 _ROUNDS_MAX: Final = 3
 _PAUSE_S: Final = 0.1
+
+_ROUND_S: Final = 3.0
+"""
+How long the first round through the nodes may take, in seconds; a later one has twice as long. A
+try ends, and another begins: now and then a new stream never delivers to its first reader.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +103,7 @@ class Log:
         self._line: Line | None = None
         self._reading: Line | None = None
         self._lines: set[Line] = set()
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[Line] | None = None
         self._waiting: dict[str, asyncio.Future[Read]] = {}
         self._start: _Start | None = None
         self._resumed = False
@@ -150,44 +158,59 @@ class Log:
         """
         Return the live line; without one connect, to one node after another.
 
+        Connecting goes on when a caller's time is over: on a busy machine it takes longer than one
+        call may, and would never come to its end if each call began anew.
+
         Raises:
-            BackendError: No node can be used.
+            BackendError: No node can be used, or none was there in time.
         """
-        try:
-            async with asyncio.timeout_at(deadline), self._connecting:
-                return await self._connected(deadline)
-        except TimeoutError:
+        if self._line is not None:
+            return self._line
+        if self._closed:
+            raise BackendStateError(_CLOSED)
+        connecting = self._connecting
+        if connecting is None or connecting.done():
+            connecting = self._connecting = asyncio.ensure_future(self._connected())
+            # Every caller may have given up when it fails.
+            connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        left_s = deadline - asyncio.get_running_loop().time()
+        await asyncio.wait({connecting}, timeout=max(0.0, left_s))
+        if not connecting.done():
             msg = f"RabbitMQ at {self._address.shown}: no connection in time"
-            raise StoreUnavailableError(msg) from None
+            raise StoreUnavailableError(msg)
+        if connecting.cancelled():
+            raise BackendStateError(_CLOSED)
+        failure = connecting.exception()
+        if isinstance(failure, BackendError):
+            # Each has one of its own: a traceback belongs to one task.
+            raise type(failure)(str(failure)) from failure
+        return connecting.result()
 
     async def close(self) -> None:
         """
         End what is under way, and every connection.
         """
         self._closed = True
-        self._fail(BackendStateError("this backend was closed"))
+        self._fail(BackendStateError(_CLOSED))
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait({self._connecting})
         await asyncio.gather(*(line.close() for line in self._lines))
 
-    async def _connected(self, deadline: float) -> Line:
+    async def _connected(self) -> Line:
         hosts = self._address.hosts
-        tries = _ROUNDS_MAX * len(hosts)
         failure: BackendError | None = None
-        for number in range(tries):
-            if self._line is not None:
-                return self._line
+        for number in range(_ROUNDS_MAX * len(hosts)):
             if number and number % len(hosts) == 0:
                 # Two instances that make one stream at the same moment disturb each other.
                 await asyncio.sleep(_PAUSE_S * number)  # The broker has nothing to wait on.
-            if self._closed:
-                msg = "this backend was closed"
-                raise BackendStateError(msg)
+            round_s = _ROUND_S if number < len(hosts) else 2 * _ROUND_S
             now = asyncio.get_running_loop().time()
-            rest = max(1, len(hosts) - number)
-            failure = await self._connect(now + max(0.0, deadline - now) / rest)
+            failure = await self._connect(now + round_s / len(hosts))
             if failure is not None and not isinstance(failure, StoreUnavailableError):
-                raise failure
-        if self._line is not None:
-            return self._line
+                break
+            if self._line is not None:
+                return self._line
         assert failure is not None
         raise failure
 
@@ -235,7 +258,7 @@ class Log:
             self._last = None
         # Where the window begins is told by its first message, so there has to be one.
         mark = self._mark()
-        line.append(mark, encode(mark, self._clock.wall_ms(), ()), lambda _: None)
+        line.append(mark, encode(mark, self._clock.wall_ms(), ()), line.drop)
         window = f"{self._options.window_ms // 1_000}s"
         ((first, _),) = await read_part(line, self._options.stream, window)
         begin = max(0, first - _OVERLAP)
