@@ -5,6 +5,7 @@ A product that is broken on purpose is found out, by the scenario and the rule t
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         )
         for breakage in BREAKAGES
     ]
+    # A standby that nobody has waited for, judged as one that everybody waits for.
+    behind = replace(scenario("fail-over-behind"), expect=scenario("fail-over-standby").expect)
+    played.append(Case(scenario=behind, store=named("postgres")))
     results = asyncio.run(play_all(played, at_once=len(played), done=lambda _: None))
-    found.update(zip((breakage.name for breakage in BREAKAGES), results, strict=True))
+    names = [*(breakage.name for breakage in BREAKAGES), "behind"]
+    found.update(zip(names, results, strict=True))
     return found
 
 
@@ -46,6 +51,20 @@ def test_a_broken_product_is_found_out(breakage: Breakage, results: dict[str, Re
 
     assert result.trouble is None
     assert breakage.rules <= spoken
+    assert "faults_bit" not in spoken
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_fail_over_that_loses_answers_is_found_out(results: dict[str, Result]) -> None:
+    """
+    Runs that had ended run again, and records of others are gone.
+    """
+    result = results["behind"]
+    spoken = {finding.rule for finding in result.findings}
+
+    assert result.trouble is None
+    assert {"finished_stays_finished", "history_true"} <= spoken
     assert "faults_bit" not in spoken
 
 

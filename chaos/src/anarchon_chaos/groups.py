@@ -1,5 +1,5 @@
 """
-Groups of servers of which one takes another's place: Sentinel's, and the clusters of NATS and RabbitMQ.
+Groups of servers of which one takes another's place: Sentinel's, PostgreSQL's, and the clusters of NATS and RabbitMQ.
 """
 
 from __future__ import annotations
@@ -18,22 +18,33 @@ _REPLICAS = 2
 One is promoted, and one is left to hold what the new primary acknowledges.
 """
 
+_SURE_S = 1.5
+"""
+How long PostgreSQL, which fails over by nobody's means but the operator's, has no primary.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """
     A group that runs: its backend URL so far, who leads, and how to make another one lead.
+
+    ``part`` ends whoever would lead next, where that can fall behind; it comes back when it has to lead.
     """
 
     url: str
     leader: Callable[[], int]
     fail_over: Callable[[], Awaitable[object]]
+    part: Callable[[], Awaitable[object]] | None = None
 
 
 @asynccontextmanager
-async def group_of(kind: str, place: str) -> AsyncIterator[Group]:
+async def group_of(kind: str, place: str, *, waits: bool) -> AsyncIterator[Group]:
     """
     Start a group of servers of a kind, for a scenario whose place has that name.
+
+    Args:
+        waits: PostgreSQL answers once its standby has what it answers.
     """
     if kind == "nats":
         async with testbed.nats_cluster() as cluster:
@@ -41,6 +52,23 @@ async def group_of(kind: str, place: str) -> AsyncIterator[Group]:
     elif kind == "rabbitmq":
         async with testbed.rabbitmq_cluster() as brokers:
             yield _cluster(brokers, f"{place}.runs", f"{brokers.url}?replicas=3")
+    elif kind == "postgres":
+        async with testbed.postgres_pair(synchronous=waits) as pair:
+
+            async def promote() -> None:
+                await pair.primary.kill()
+                await pair.standby.start()  # It runs already, unless it was parted.
+                await asyncio.sleep(
+                    _SURE_S
+                )  # Who promotes has to be sure first that the primary is dead.
+                await pair.fail_over()
+
+            yield Group(
+                url=pair.url,
+                leader=lambda: pair.primary.port,
+                fail_over=promote,
+                part=pair.standby.kill,
+            )
     else:
         async with testbed.redis_sentinel(kind=kind, replicas=_REPLICAS) as group:
             hosts = ",".join(f"{host}:{port}" for host, port in group.addresses)

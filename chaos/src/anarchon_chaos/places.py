@@ -25,11 +25,11 @@ from anarchon_testbed.faketime import FakeClock
 
 __all__ = ["PLACES", "Servers", "Store", "opened"]
 
-PLACES = ("shared", "own", "durable", "refusing", "clock", "group")
+PLACES = ("shared", "own", "durable", "refusing", "clock", "group", "behind")
 """
 What a scenario can ask for: a part of a shared server; a server of its own; one that keeps what it has acknowledged
-when it is killed; one that can be made to refuse; one whose clock can be put wrong; a group of servers
-of which one takes another's place.
+when it is killed; one that can be made to refuse; one whose clock can be put wrong; a group of servers of which one
+takes another's place; such a group that answers before the next to lead has what is answered.
 """
 
 _READ_MS_MAX = 30_000
@@ -160,8 +160,10 @@ async def opened(
             return
         name = f"c{secrets.token_hex(6)}"
         query = kind.query.format(namespace=name)
-        if place == "group":
-            group = await stack.enter_async_context(group_of(kind.server, name))
+        if place in ("group", "behind"):
+            group = await stack.enter_async_context(
+                group_of(kind.server, name, waits=place == "group")
+            )
             store = Store(kind, place=name, url=f"{group.url}&{query}")
             store.group = group
             yield store

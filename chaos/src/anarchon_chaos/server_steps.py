@@ -11,7 +11,7 @@ from anarchon_chaos.evidence import now_ns
 from anarchon_chaos.history import Fault
 from anarchon_chaos.stage import Stage, wall_ms
 
-__all__ = ["FailOver", "FreezeServer", "KillServer", "StepStoreClock"]
+__all__ = ["FailOver", "FallBehind", "FreezeServer", "KillServer", "StepStoreClock"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,38 @@ class StepStoreClock:
                 since_ns=since_ns,
                 until_ns=now_ns(),
                 bites=int(stepped),
+                stalls=False,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallBehind:
+    """
+    End whoever would lead next, and go on without it for a while.
+    """
+
+    ms: int
+
+    async def play(self, stage: Stage) -> None:
+        """
+        End it; that bodies come to their end meanwhile shows that the others have gone on.
+        """
+        group = stage.store.group
+        assert group is not None
+        assert group.part is not None
+        since_ns = now_ns()
+        await group.part()
+        await asyncio.sleep(self.ms / 1_000)
+        stage.look()
+        went_on = sum(mark.what == "end" and mark.at_ns > since_ns for mark in stage.marks)
+        stage.note(
+            Fault(
+                kind="fell behind",
+                target="standby",
+                since_ns=since_ns,
+                until_ns=now_ns(),
+                bites=went_on,
                 stalls=False,
             )
         )

@@ -8,8 +8,14 @@ from anarchon_chaos.history import Expectation
 from anarchon_chaos.mixing import RandomFaults
 from anarchon_chaos.refusing import Refuse
 from anarchon_chaos.scenario import ALIKE, LEASE_MS, PAST_LEASE_MS, TICKS, Instance, Load, Scenario
-from anarchon_chaos.server_steps import FailOver, FreezeServer, KillServer, StepStoreClock
-from anarchon_chaos.steps import AwaitSlot, AwaitWork, Pause
+from anarchon_chaos.server_steps import (
+    FailOver,
+    FallBehind,
+    FreezeServer,
+    KillServer,
+    StepStoreClock,
+)
+from anarchon_chaos.steps import AwaitSlot, AwaitWork, Pause, Roll
 
 __all__ = ["STORE_SCENARIOS"]
 
@@ -118,6 +124,28 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
             complete=False, repeats=True, told=("outage", "recovered"), settle_ms=12_000
         ),
         place="group",
+    ),
+    Scenario(
+        name="fail-over-standby",
+        says="the primary dies, and the standby that each answer waited for is promoted: nothing answered is lost",
+        needs=frozenset({"standby"}),
+        loads=(*TICKS, Load(name="long", count=3, work_ms=(6_000, 300))),
+        instances=ALIKE,
+        steps=(AwaitSlot(ms=1_500), FailOver(), Pause(ms=5_000)),
+        expect=Expectation(complete=False, told=("outage", "recovered"), settle_ms=6_000),
+        place="group",
+    ),
+    Scenario(
+        name="fail-over-behind",
+        says="a standby that nobody waited for is promoted: what runs again is measured, nothing is promised",
+        needs=frozenset({"standby"}),
+        # Its claim is kept and its finish is not, which whoever starts after that takes for a runner that has died.
+        loads=(*TICKS, Load(name="long", count=3, work_ms=(2_500, 300))),
+        instances=ALIKE,
+        steps=(AwaitSlot(ms=1_500), FallBehind(ms=3_000), FailOver(), Roll(), Pause(ms=2_000)),
+        expect=Expectation(complete=False, repeats=True, overlap=True, settle_ms=6_000),
+        place="behind",
+        bounded=False,
     ),
     Scenario(
         name="store-amnesia",

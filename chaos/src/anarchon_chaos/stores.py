@@ -20,8 +20,8 @@ class StoreKind:
     One backend: the server it needs, the query that makes a backend URL of the server's, and what it offers.
 
     ``offers`` has "leases", "network" (faults of the wire and of the server make sense), "clock" (its server's can be
-    put wrong), "group" (servers that take each other's place), and "refuse:HOW" for each way in which it can be made to
-    refuse.
+    put wrong), "group" (servers that take each other's place), "standby" (one of two takes the other's place when it is
+    told to), and "refuse:HOW" for each way in which it can be made to refuse.
     ``durable`` are the options under which its server keeps what it has acknowledged when it is killed. A ``sibling``
     is so like another one that the bounded set has only a few scenarios on it.
     """
@@ -85,6 +85,7 @@ STORES = (
                 "leases",
                 "network",
                 "clock",
+                "standby",
                 "refuse:read-only",
                 "refuse:no-rights",
                 "refuse:password",
