@@ -8,7 +8,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from virtual import Node, World, fail, fail_items, hang
+from virtual import Node, Served, World, fail, fail_items, hang
 
 from anarchon import (
     BackendStateError,
@@ -186,6 +186,30 @@ async def test_job_that_the_store_refuses_raises_from_start(world: World) -> Non
     node.faults.next("register", fail_items(RequestError("ahead of the store's clock")))
     with pytest.raises(RequestError, match="ahead of the store"):
         await node.start()
+
+
+@pytest.mark.parametrize(
+    ("start_timeout", "open_ms"), [(None, 9_900), (60, 9_900), (15, 4_900), (2, 900)]
+)
+async def test_opening_may_take_longer_than_a_call(
+    world: World, start_timeout: int | None, open_ms: int
+) -> None:
+    """
+    Opening takes several round trips on a machine that is busy with a deploy: a third of start_timeout,
+    ten seconds at most, and never less than a call has. Two tries that began anew would be two outages.
+    """
+    node = ticking(world, start_timeout=start_timeout)
+
+    async def slowly(served: Served) -> Any:
+        await asyncio.sleep(open_ms / 1_000)  # On virtual time: a slow login.
+        return await served()
+
+    node.faults.next("open", slowly)
+    starting = asyncio.ensure_future(node.start())
+    await world.pass_ms(open_ms + 10)
+    await starting
+
+    assert [] == node.told("outage")
 
 
 @pytest.mark.parametrize("hangs", [True, False])

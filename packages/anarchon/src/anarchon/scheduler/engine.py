@@ -214,7 +214,10 @@ class Engine:
         while True:
             try:
                 if not opened:
-                    await self._call(self._backend.open(timeout_ms=self._settings.call_timeout_ms))
+                    timeout_ms = self._settings.open_timeout_ms
+                    await call_store(
+                        self._backend.open(timeout_ms=timeout_ms), timeout_ms=timeout_ms
+                    )
                     opened = True
                 await self._prepare()
             except BackendStateError:

@@ -18,6 +18,7 @@ __all__ = ["Settings", "backend_of", "settings_of"]
 _HEARTBEATS_PER_LEASE = 3
 _CALL_MS_MIN = 1_000
 _CALL_MS_MAX = 5_000
+_OPEN_MS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,17 @@ class Settings:
         The deadline of a call to the store, but for renewals: half a heartbeat, within reason.
         """
         return min(max(self.heartbeat_ms // 2, _CALL_MS_MIN), _CALL_MS_MAX)
+
+    @property
+    def open_timeout_ms(self) -> int:
+        """
+        The deadline of opening the store at start: several round trips, to a machine that may be busy with a deploy.
+
+        A third of the start timeout, within reason, so that there is time for another try.
+        """
+        if self.start_timeout_ms is None:
+            return _OPEN_MS_MAX
+        return max(self.call_timeout_ms, min(self.start_timeout_ms // 3, _OPEN_MS_MAX))
 
 
 def settings_of(
