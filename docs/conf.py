@@ -4,7 +4,8 @@ How Sphinx builds the site. `make docs` stages the pages and calls it: see tools
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from anarchon import __version__
 
@@ -42,6 +43,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 default_role = "code"
 
+html_static_path = ["_static"]
 html_theme = "furo"
 html_title = f"anarchon {release}"
 html_show_sourcelink = False
@@ -53,11 +55,36 @@ html_show_copyright = False
 mermaid_fullscreen = False
 
 
+_DIAGRAMS = "mermaid.min.js"
+
+
 def setup(app: Sphinx) -> None:
     """
-    Read docstrings before napoleon does.
+    Read docstrings before napoleon does, and look at a page's scripts when the others have named theirs.
     """
     app.connect("autodoc-process-docstring", keep_sentence, priority=400)
+    if (Path(app.srcdir) / "_static" / _DIAGRAMS).is_file():
+        app.connect("html-page-context", serve_diagrams, priority=900)
+
+
+def serve_diagrams(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object
+) -> None:
+    """
+    Draw diagrams with the script that lies beside the page.
+
+    The extension imports the script as a module, which a browser refuses for a page that is opened as a file. As a
+    plain script it is taken there too.
+    """
+    del page, template, tree
+    for asset in list(context["script_files"]):
+        body = asset.attributes.get("body") or ""
+        line, _, rest = body.partition("\n")
+        if line.startswith("import mermaid from "):
+            context["script_files"].remove(asset)
+            app.add_js_file(_DIAGRAMS, loading_method="defer")
+            served = f"const mermaid = window.mermaid;\n{rest}"
+            app.add_js_file(None, body=served, type="module")
 
 
 def keep_sentence(  # noqa: PLR0917 - Sphinx calls it by position

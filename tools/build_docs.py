@@ -16,6 +16,7 @@ from pathlib import Path
 
 import prose
 import repository
+from docs_diagrams import VERSION, serve_script
 from docs_pages import Site, page_of, rendered, toctrees
 from docs_sources import FILES, FOLDER, clause_tests, clauses_in, source_page, test_index
 
@@ -83,6 +84,7 @@ def stage(folder: Path) -> int:
     for name, page in pages.items():
         _write(folder / f"{name}.md", page)
     _write(folder / "conf.py", (root / "docs/conf.py").read_text(encoding="utf-8"))
+    serve_script(folder / "_static")
     if not (folder / FILES).exists():
         (folder / FILES).symlink_to(root, target_is_directory=True)
     return len(pages)
@@ -126,6 +128,8 @@ def main() -> int:
         "-a",
         "-j",
         "auto",
+        "-D",
+        f"mermaid_version={VERSION}",
     ]
     command += ["-d", str(output / "trees"), str(output / "pages"), str(output / "html")]
     status = subprocess.run(command, cwd=repository.ROOT, check=False).returncode
