@@ -12,7 +12,17 @@ import pytest
 from anarchon import RunRecord, Status
 from anarchon_chaos.checker import RULES, Finding, judge
 from anarchon_chaos.evidence import Mark, Told
-from anarchon_chaos.history import Exit, Expectation, Fault, History, bodies, overlaps, takeovers
+from anarchon_chaos.history import (
+    BACK,
+    Count,
+    Exit,
+    Expectation,
+    Fault,
+    History,
+    bodies,
+    overlaps,
+    takeovers,
+)
 
 MS = 1_000_000
 SLOT = 1_000_000
@@ -263,6 +273,19 @@ def test_a_start_without_a_store(history: Forge, fault: ForgeFault) -> None:
     )
 
     assert {"no_claim_in_vain"} == broken(judge(forged))
+
+
+def test_a_store_that_is_overrun(history: Forge) -> None:
+    """
+    No more calls than expected reach a store in its first second; how many there are at other times is not judged.
+    """
+    limited = Expectation(attempts_max=2, calls_back_max=10)
+    most, more = (Count(when=BACK, calls={"claim": n, "renew": 5}) for n in (5, 6))
+    elsewhere = Count(when="for the slot", calls={"claim": 500})
+
+    assert [] == judge(history(expect=limited, counts=(most, elsewhere)))
+    assert {"no_stampede"} == broken(judge(history(expect=limited, counts=(more,))))
+    assert [] == judge(history(counts=(more,)))
 
 
 def test_a_fault_that_did_not_bite(history: Forge, fault: ForgeFault) -> None:

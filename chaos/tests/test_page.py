@@ -161,7 +161,8 @@ def test_the_json_has_every_scenario_and_the_verdict(results: list[Result]) -> N
     assert 7 == data["seed"]
     assert "FAILS: freeze on redis-lease, deploy on redis-lease" == data["verdict"]
     assert ["crash", "freeze", "deploy"] == [each["scenario"] for each in data["scenarios"]]
-    assert {"redis-lease": {"count": 2, "p50_ms": 2_500, "p99_ms": 2_500}} == data["takeovers"]
+    expected = {"takeovers": 2, "p50_ms": 2_500, "p99_ms": 2_500, "bound_ms": 5_000}
+    assert {"redis-lease": {"runs": 2, "overlap_ms": 0.0, **expected}} == data["stores"]
 
 
 def test_nothing_played_is_no_success() -> None:

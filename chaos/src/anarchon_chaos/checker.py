@@ -20,7 +20,7 @@ from anarchon_chaos.excuses import (
     teller_lost,
     told_missed,
 )
-from anarchon_chaos.history import MS, Body, History, bodies, overlaps, takeovers
+from anarchon_chaos.history import BACK, MS, Body, History, bodies, overlaps, takeovers
 
 __all__ = [
     "RULES",
@@ -42,6 +42,7 @@ __all__ = [
     "newest_slot_rules",
     "no_claim_in_vain",
     "no_overlap",
+    "no_stampede",
     "one_winner",
     "takeover_in_time",
     "told_of",
@@ -273,6 +274,16 @@ def no_claim_in_vain(history: History, found: Sequence[Body]) -> Iterator[str]:
                 yield f"{body} started while the store was not to be had ({fault.kind})"
 
 
+def no_stampede(history: History, _found: Sequence[Body]) -> Iterator[str]:
+    """
+    A store that is back is not overrun by all that waited for it.
+    """
+    most = history.expect.calls_back_max
+    for count in history.counts:
+        if count.when == BACK and most is not None and count.total > most:
+            yield f"{count.total} calls reached the store {BACK}; {most} were expected at the most"
+
+
 def faults_bit(history: History, _found: Sequence[Body]) -> Iterator[str]:
     """
     A fault that was never seen to bite has shown nothing.
@@ -323,6 +334,7 @@ RULES: tuple[Rule, ...] = (
     history_true,
     fencing,
     no_claim_in_vain,
+    no_stampede,
     faults_bit,
     told_of,
     ends_well,

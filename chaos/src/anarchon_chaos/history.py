@@ -12,9 +12,11 @@ from anarchon import RunRecord
 from anarchon_chaos.evidence import Mark, Told
 
 __all__ = [
+    "BACK",
     "MS",
     "STEP_MS",
     "Body",
+    "Count",
     "Exit",
     "Expectation",
     "Fault",
@@ -25,6 +27,11 @@ __all__ = [
 ]
 
 MS = 1_000_000
+BACK = "in the first second after the store was back"
+"""
+When the calls are counted that a stampede would be made of.
+"""
+
 STEP_MS = 50
 """
 How often a body writes a step.
@@ -61,6 +68,23 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """
+    How many calls reached the store's server, by what was called, and when that was.
+    """
+
+    when: str
+    calls: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """
+        How many there were in all.
+        """
+        return sum(self.calls.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
     """
     What has to hold beside the invariants.
@@ -82,6 +106,8 @@ class Expectation:
 
         settle_ms: How long to wait for the slots after the last fault.
 
+        calls_back_max: How many calls may reach the store in its first second after a fault.
+
         quiet_after_ms: Nobody starts between this long after a fault of the store begins and its end.
     """
 
@@ -93,6 +119,7 @@ class Expectation:
     untold: tuple[str, ...] = ()
     overlap: bool = False
     settle_ms: int = 15_000
+    calls_back_max: int | None = None
     quiet_after_ms: int | None = None
 
 
@@ -122,6 +149,7 @@ class History:
     slots: Sequence[tuple[str, int]] = ()
     begun_wall_ms: int = 0
     swallowed: Mapping[str, int] = field(default_factory=dict)
+    counts: Sequence[Count] = ()
 
     @property
     def bound_ms(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from anarchon_chaos.history import Body, Fault, History, bodies
 from anarchon_chaos.running import Result
-from anarchon_chaos.summary import bites, percentile, summarise
+from anarchon_chaos.summary import bites, counted, percentile, summarise
 
 __all__ = ["page"]
 
@@ -137,11 +137,12 @@ def _section(result: Result) -> str:
     problems = "".join(
         f"<li>{html.escape(problem)}</li>" for problem in each.problems[:_PROBLEMS_SHOWN_MAX]
     )
+    counts = "".join(f"<p>{html.escape(words)}.</p>" for words in counted(each))
     picture = "" if result.history is None else _timeline(result.history)
     return (
         f'<section id="{html.escape(result.case.name)}">'
         f"<h2>{html.escape(each.scenario)} on {html.escape(each.store)}{mark}</h2>"
-        f"<p>{html.escape(each.says)}.</p><ul>{problems}</ul>{picture}</section>"
+        f"<p>{html.escape(each.says)}.</p>{counts}<ul>{problems}</ul>{picture}</section>"
     )
 
 

@@ -19,6 +19,7 @@ import asyncpg  # type: ignore[import-untyped]  # It ships no types.
 
 import anarchon_testbed as testbed
 from anarchon import RunRecord, backend_from_url
+from anarchon_chaos.counting import Calls, calls_of
 from anarchon_chaos.groups import Group, group_of
 from anarchon_chaos.stores import StoreKind
 from anarchon_testbed.faketime import FakeClock
@@ -75,6 +76,8 @@ class Store:
         clock: The server's own, where it can be put wrong.
 
         group: The servers of which one takes another's place, where there are some.
+
+        calls: How many reach the server, where that is counted.
     """
 
     def __init__(self, kind: StoreKind, *, place: str, url: str) -> None:
@@ -83,6 +86,7 @@ class Store:
         self.server: testbed.Server | None = None
         self.clock: FakeClock | None = None
         self.group: Group | None = None
+        self.calls: Calls | None = None
         self._url = url
 
     @property
@@ -149,10 +153,13 @@ class Store:
 
 @asynccontextmanager
 async def opened(
-    kind: StoreKind, servers: Servers, folder: Path, *, place: str
+    kind: StoreKind, servers: Servers, folder: Path, *, place: str, counts: bool = False
 ) -> AsyncIterator[Store]:
     """
     Give a scenario its place, one of `PLACES`.
+
+    Args:
+        counts: Have the server count the calls that reach it, where it can; it is one of the scenario's own then.
     """
     async with AsyncExitStack() as stack:
         if kind.server is None:
@@ -175,7 +182,9 @@ async def opened(
             options["environment"] = clock.environment
         if place == "durable":
             options |= kind.durable or {}
-        if place == "shared":
+        counted = counts and kind.counting is not None
+        options |= (kind.counting or {}) if counted else {}
+        if place == "shared" and not counted:
             server = await servers.shared(kind.server)
         else:
             make = getattr(testbed, kind.server)
@@ -185,6 +194,7 @@ async def opened(
             url = await _ordinary_user(server)
         store = Store(kind, place=name, url=f"{url}?{query}")
         store.server, store.clock = server, clock
+        store.calls = calls_of(server) if counted else None
         yield store
 
 

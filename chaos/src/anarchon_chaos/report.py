@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anarchon_chaos.running import Result
-from anarchon_chaos.summary import Summary, bites, percentile, pooled, summarise
+from anarchon_chaos.summary import Summary, bites, counted, percentile, pooled, summarise
 from anarchon_testbed import used
 
 __all__ = ["as_data", "print_table", "verdict"]
@@ -37,7 +37,7 @@ def verdict(summaries: Sequence[Summary]) -> str:
 
 def print_table(summaries: Sequence[Summary], console: Console) -> None:
     """
-    Print a line for each scenario, what is wrong below, and the takeovers of each store.
+    Print a line for each scenario, what is wrong below, and what it comes to on each store.
     """
     table = Table(title="chaos", title_justify="left")
     for name in ("store", "scenario", "held"):
@@ -74,11 +74,11 @@ def print_table(summaries: Sequence[Summary], console: Console) -> None:
             console.print(f"{each.scenario} on {each.store}: {problem}", markup=False)
         if (more := len(each.problems) - _PROBLEMS_SHOWN_MAX) > 0:
             console.print(f"{each.scenario} on {each.store}: and {more} more", markup=False)
-    for store, times in pooled(summaries).items():
-        console.print(
-            f"{store}: {len(times)} takeovers, p50 {percentile(times, 50)} ms, p99 {percentile(times, 99)} ms",
-            markup=False,
-        )
+    for each in summaries:
+        for words in counted(each):
+            console.print(f"{each.scenario} on {each.store}: {words}", markup=False)
+    for store, pool in pooled(summaries).items():
+        console.print(f"{store}: {pool}", markup=False)
     console.print(verdict(summaries), markup=False)
 
 
@@ -94,14 +94,7 @@ def as_data(results: Sequence[Result], *, seed: int | None) -> str:
         "servers": used(),
         "seed": seed,
         "verdict": verdict(summaries),
-        "takeovers": {
-            store: {
-                "count": len(times),
-                "p50_ms": percentile(times, 50),
-                "p99_ms": percentile(times, 99),
-            }
-            for store, times in pooled(summaries).items()
-        },
+        "stores": {store: pool.as_data() for store, pool in pooled(summaries).items()},
         "scenarios": [summary.as_data() for summary in summaries],
     }
     return json.dumps(data, indent=2) + "\n"

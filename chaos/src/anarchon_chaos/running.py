@@ -131,7 +131,9 @@ class Player:
 
     async def _play(self, case: Case, folder: Path, *, patience: int) -> History:
         scenario, kind = case.scenario, case.store
-        async with opened(kind, self._servers, folder, place=scenario.place) as store:
+        async with opened(
+            kind, self._servers, folder, place=scenario.place, counts=scenario.counts
+        ) as store:
             proxies = await self._wires() if store.server is not None else None
             stage = Stage(
                 folder=folder,
@@ -266,6 +268,7 @@ def _history(case: Case, stage: Stage, records: Sequence[RunRecord]) -> History:
         faults=tuple(stage.faults),
         deaths=dict(stage.deaths),
         exits=tuple(stage.exits),
+        counts=tuple(stage.counts),
         slots=tuple(_slots(stage)),
     )
 

@@ -79,6 +79,8 @@ class Scenario:
 
         place: What it asks of the store's server, one of `places.PLACES`.
 
+        counts: The calls that reach the store's server are counted, where it does that.
+
         bounded: It belongs to the set that continuous integration runs.
     """
 
@@ -90,6 +92,7 @@ class Scenario:
     needs: frozenset[str] = frozenset()
     expect: Expectation = field(default_factory=Expectation)
     place: str = "shared"
+    counts: bool = False
     bounded: bool = True
 
     def fits(self, store: StoreKind) -> bool:

@@ -15,6 +15,7 @@ from anarchon_chaos.scenario import (
     Load,
     Scenario,
 )
+from anarchon_chaos.server_steps import CountCalls
 from anarchon_chaos.steps import (
     AwaitSlot,
     AwaitWork,
@@ -97,6 +98,12 @@ def _slow(kind: str, says: str, *, bounded: bool = True) -> Scenario:
         expect=_NO_TAKEOVER,
         bounded=bounded,
     )
+
+
+def _counted(step: Step) -> tuple[Step, ...]:
+    # By default an instance asks for a slot at a random instant of its first two seconds.
+    steps = (step, AwaitSlot(ms=3_000))
+    return AwaitSlot(ms=-300), CountCalls(when="for the slot", steps=steps)
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -227,16 +234,18 @@ SCENARIOS: tuple[Scenario, ...] = (
         says="many processes and jobs in the same second: one winner each, nothing missed",
         loads=(Load(name="crowd", count=100, work_ms=(10,)),),
         instances=tuple(Instance(name=f"h{number}") for number in range(6)),
-        steps=(AwaitWork(runs=100),),
+        steps=_counted(AwaitWork(runs=100)),
         expect=Expectation(attempts_max=1, untold=("miss",)),
+        counts=True,
     ),
     Scenario(
         name="herd-20",
         says="20 processes and 200 jobs in the same second: one winner each, nothing missed",
         loads=(Load(name="crowd", count=200, work_ms=(10,)),),
         instances=tuple(Instance(name=f"h{number}") for number in range(20)),
-        steps=(AwaitWork(runs=200),),
+        steps=_counted(AwaitWork(runs=200)),
         expect=Expectation(attempts_max=1, untold=("miss",)),
+        counts=True,
         bounded=False,
     ),
     Scenario(

@@ -8,10 +8,37 @@ import asyncio
 from dataclasses import dataclass
 
 from anarchon_chaos.evidence import now_ns
-from anarchon_chaos.history import Fault
+from anarchon_chaos.history import BACK, Fault
 from anarchon_chaos.stage import Stage, wall_ms
+from anarchon_chaos.steps import Step
 
-__all__ = ["FailOver", "FallBehind", "FreezeServer", "KillServer", "StepStoreClock"]
+__all__ = ["CountCalls", "FailOver", "FallBehind", "FreezeServer", "KillServer", "StepStoreClock"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountCalls:
+    """
+    Count the calls that reach the store while other steps are played.
+    """
+
+    when: str
+    steps: tuple[Step, ...]
+
+    async def play(self, stage: Stage) -> None:
+        """
+        Play the steps between two looks at the counter.
+        """
+        await stage.count_from_now()
+        for step in self.steps:
+            await step.play(stage)
+        await stage.count(self.when)
+
+
+async def _count_those_back(stage: Stage) -> None:
+    # What waits in the connections of a frozen server reaches it now, so that the counter has begun before.
+    if stage.store.calls is not None:
+        await asyncio.sleep(1)  # It is the second that is counted.
+        await stage.count(BACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +55,7 @@ class KillServer:
         """
         server = stage.store.server
         assert server is not None
+        await stage.count_from_now()
         since_ns = now_ns()
         await server.kill()
         dead = server.pid is None
@@ -42,6 +70,7 @@ class KillServer:
                 bites=int(dead),
             )
         )
+        await _count_those_back(stage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +89,7 @@ class FreezeServer:
         assert server is not None
         names = stage.resolve("all")
         before = sum(stage.wires[name].bites for name in names)
+        await stage.count_from_now()
         since_ns = now_ns()
         await asyncio.to_thread(server.freeze)
         await stage.probe_while(names[:1], self.ms)
@@ -75,6 +105,7 @@ class FreezeServer:
                 bites=bites,
             )
         )
+        await _count_those_back(stage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from anarchon_chaos.evidence import Mark, Tail, Told, now_ns
 from anarchon_chaos.fleet import Worker, spawn
-from anarchon_chaos.history import Exit, Fault
+from anarchon_chaos.history import Count, Exit, Fault
 from anarchon_chaos.places import Store
 from anarchon_chaos.plans import JobPlan, WorkerPlan
 from anarchon_chaos.proxies import Proxies, Wire
@@ -68,6 +68,7 @@ class Stage:
         self.faults: list[Fault] = []
         self.deaths: dict[int, int] = {}
         self.exits: list[Exit] = []
+        self.counts: list[Count] = []
         self.marks: list[Mark] = []
         self.told: list[Told] = []
         self.seed = seed
@@ -238,6 +239,20 @@ class Stage:
         Write down what was done.
         """
         self.faults.append(fault)
+
+    async def count(self, when: str) -> None:
+        """
+        Write down how many calls have reached the store since its counter began anew, where it has one.
+        """
+        if self.store.calls is not None:
+            self.counts.append(Count(when=when, calls=await self.store.calls.read()))
+
+    async def count_from_now(self) -> None:
+        """
+        Let the counter of the store begin anew, where it has one.
+        """
+        if self.store.calls is not None:
+            await self.store.calls.begin()
 
     async def close(self) -> None:
         """

@@ -22,8 +22,9 @@ class StoreKind:
     ``offers`` has "leases", "network" (faults of the wire and of the server make sense), "clock" (its server's can be
     put wrong), "group" (servers that take each other's place), "standby" (one of two takes the other's place when it is
     told to), and "refuse:HOW" for each way in which it can be made to refuse.
-    ``durable`` are the options under which its server keeps what it has acknowledged when it is killed. A ``sibling``
-    is so like another one that the bounded set has only a few scenarios on it.
+    ``durable`` are the options under which its server keeps what it has acknowledged when it is killed, and
+    ``counting`` those under which it tells how many calls reach it; None where it does not. A ``sibling`` is so like
+    another one that the bounded set has only a few scenarios on it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class StoreKind:
     hello: bytes = b""
     long_hello: bytes = b""
     durable: Mapping[str, Any] | None = None
+    counting: Mapping[str, Any] | None = None
     sibling: bool = False
 
     @property
@@ -66,6 +68,7 @@ def _redis(name: str, strategy: str, *, server: str = "redis", sibling: bool = F
         hello=b"PING\r\n",
         long_hello=b"PING\r\n" * 60,
         durable={"appendonly": True, "appendfsync": "always"},
+        counting={} if strategy == "lease" else None,
         sibling=sibling,
     )
 
@@ -94,6 +97,7 @@ STORES = (
         hello=_SSL_REQUEST,
         long_hello=_startup("chaos" * 80),
         durable={"durable": True},
+        counting={"config": {"log_statement": "all"}},
     ),
     _redis("redis-script", "script"),
     _redis("redis-stream-id", "stream-id", sibling=True),

@@ -7,14 +7,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from anarchon import Status
 from anarchon_chaos.history import MS, bodies, overlaps, takeovers
 from anarchon_chaos.running import Result
 
-__all__ = ["Summary", "bites", "percentile", "pooled", "summarise"]
+__all__ = ["Pool", "Summary", "bites", "counted", "percentile", "pooled", "summarise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class Summary:
 
     ``executions`` counts runs by how often their handler was started. ``fenced`` counts attempts that were still there
     when the next one was granted, and could change nothing. ``missed`` counts slots that no body brought to an end;
-    ``bytes_dropped`` the bytes that wires took in and did not pass on.
+    ``bytes_dropped`` the bytes that wires took in and did not pass on. ``calls`` are those that reached the store's
+    server, as it counts them itself, by when that was and what was called.
     """
 
     store: str
@@ -42,6 +43,7 @@ class Summary:
     missed: int = 0
     faults: Mapping[str, int]
     bytes_dropped: int = 0
+    calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     problems: Sequence[str] = ()
 
     def as_data(self) -> dict[str, Any]:
@@ -103,6 +105,7 @@ def summarise(result: Result) -> Summary:
         missed=sum(slot not in ended for slot in history.slots),
         faults=dict(bitten),
         bytes_dropped=sum(history.swallowed.values()),
+        calls={count.when: dict(count.calls) for count in history.counts},
         problems=problems,
     )
 
@@ -117,14 +120,73 @@ def bites(summary: Summary) -> str:
     return ", ".join(words)
 
 
-def pooled(summaries: Iterable[Summary]) -> dict[str, tuple[int, ...]]:
+def counted(summary: Summary) -> list[str]:
     """
-    Put the times of all takeovers on one store together.
+    Say in words how many calls reached the store.
     """
-    times: dict[str, tuple[int, ...]] = {}
+    said = []
+    for when, calls in summary.calls.items():
+        total = sum(calls.values())
+        detail = ", ".join(f"{name} {count}" for name, count in sorted(calls.items()))
+        ratio = f"; {total / summary.runs:.2f} a run" if summary.runs else ""
+        said.append(f"{total} calls reached the store {when} ({detail}){ratio}")
+    return said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """
+    All that was played on one store, put together. ``takeover_ms`` are the times of those takeovers that were timed.
+    """
+
+    runs: int = 0
+    overlap_ms: float = 0.0
+    takeover_ms: tuple[int, ...] = ()
+    bound_ms: int = 0
+
+    def with_one(self, summary: Summary) -> Pool:
+        """
+        Give the pool with one scenario more.
+        """
+        return Pool(
+            runs=self.runs + summary.runs,
+            overlap_ms=self.overlap_ms + summary.overlap_ms,
+            takeover_ms=self.takeover_ms + summary.takeover_ms,
+            bound_ms=max(self.bound_ms, summary.bound_ms),
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """
+        Give it as JSON has it.
+        """
+        return {
+            "runs": self.runs,
+            "overlap_ms": round(self.overlap_ms, 1),
+            "takeovers": len(self.takeover_ms),
+            "p50_ms": percentile(self.takeover_ms, 50),
+            "p99_ms": percentile(self.takeover_ms, 99),
+            "bound_ms": self.bound_ms,
+        }
+
+    def __str__(self) -> str:
+        words = f"{self.runs} runs, {self.overlap_ms:.1f} ms of overlap"
+        if not self.takeover_ms:
+            return words
+        p50, p99 = percentile(self.takeover_ms, 50), percentile(self.takeover_ms, 99)
+        return (
+            f"{words}, {len(self.takeover_ms)} takeovers timed: p50 {p50} ms, p99 {p99} ms,"
+            f" bound {self.bound_ms} ms"
+        )
+
+
+def pooled(summaries: Iterable[Summary]) -> dict[str, Pool]:
+    """
+    Put what was played on each store together.
+    """
+    pools: dict[str, Pool] = {}
     for summary in summaries:
-        times[summary.store] = times.get(summary.store, ()) + summary.takeover_ms
-    return {store: taken for store, taken in times.items() if taken}
+        pools[summary.store] = pools.get(summary.store, Pool()).with_one(summary)
+    return pools
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:
