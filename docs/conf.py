@@ -44,6 +44,7 @@ napoleon_numpy_docstring = False
 default_role = "code"
 
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = f"anarchon {release}"
 html_show_sourcelink = False
@@ -53,6 +54,7 @@ pygments_dark_style = "monokai"
 mermaid_d3_zoom = False
 html_show_copyright = False
 mermaid_fullscreen = False
+mermaid_height = "auto"
 
 
 _DIAGRAMS = "mermaid.min.js"

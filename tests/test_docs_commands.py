@@ -33,6 +33,7 @@ FOREIGN = {
     "kubectl",
     "psql",
     "redis-cli",
+    "sleep",
     "sqlite3",
     "sudo",
     "systemctl",

@@ -43,6 +43,7 @@ def built(folder: Path, codes: list[str]) -> Path:
     source = folder / "pages"
     assert docs_diagrams.serve_script(source / "_static"), "The script cannot be had: see above."
     shutil.copyfile(repository.ROOT / "docs/conf.py", source / "conf.py")
+    shutil.copyfile(repository.ROOT / "docs/site.css", source / "_static/site.css")
     text = "# Diagrams\n" + "".join(f"\n```mermaid\n{code}```\n" for code in codes)
     (source / "index.md").write_text(text, encoding="utf-8")
     subprocess.run(

@@ -83,7 +83,8 @@ def stage(folder: Path) -> int:
             old.unlink()
     for name, page in pages.items():
         _write(folder / f"{name}.md", page)
-    _write(folder / "conf.py", (root / "docs/conf.py").read_text(encoding="utf-8"))
+    for name, place in {"conf.py": "conf.py", "site.css": "_static/site.css"}.items():
+        _write(folder / place, (root / "docs" / name).read_text(encoding="utf-8"))
     serve_script(folder / "_static")
     if not (folder / FILES).exists():
         (folder / FILES).symlink_to(root, target_is_directory=True)
