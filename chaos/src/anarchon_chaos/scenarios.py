@@ -35,8 +35,6 @@ from anarchon_chaos.stores import STORES, StoreKind
 __all__ = ["SCENARIOS", "cases", "scenario"]
 
 _ON_SIBLINGS = ("crash", "cut-silent", "lost-reply-claim")
-# To open a connection there takes longer than a call may with a heartbeat of 1 s, when the machine has much else to do.
-_AT_NIGHT = {("deploy", "rabbitmq")}
 _ON_CLAIM_ONLY = (
     "deploy",
     "herd",
@@ -299,7 +297,6 @@ def cases(*, bounded: bool) -> list[tuple[Scenario, StoreKind]]:
 def _is_bounded(one: Scenario, store: StoreKind) -> bool:
     return (
         one.bounded
-        and (one.name, store.name) not in _AT_NIGHT
         and (not store.sibling or one.name in _ON_SIBLINGS)
         and (store.leases or one.name in _ON_CLAIM_ONLY)
     )
