@@ -4,6 +4,7 @@ How Sphinx builds the site. `make docs` stages the pages and calls it: see tools
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ def setup(app: Sphinx) -> None:
     Read docstrings before napoleon does, and look at a page's scripts when the others have named theirs.
     """
     app.connect("autodoc-process-docstring", keep_sentence, priority=400)
+    app.connect("autodoc-process-signature", public_parameters)
     if (Path(app.srcdir) / "_static" / _DIAGRAMS).is_file():
         app.connect("html-page-context", serve_diagrams, priority=900)
 
@@ -87,6 +89,25 @@ def serve_diagrams(
             app.add_js_file(_DIAGRAMS, loading_method="defer")
             served = f"const mermaid = window.mermaid;\n{rest}"
             app.add_js_file(None, body=served, type="module")
+
+
+_PRIVATE = re.compile(r", _\w+: [^,()]+(?=[,)])")
+
+
+def public_parameters(  # noqa: PLR0917 - Sphinx calls it by position
+    app: object,
+    what: str,
+    name: str,
+    thing: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """
+    Leave out parameters that a backend hands to its own copies.
+    """
+    del app, what, name, thing, options
+    return signature and _PRIVATE.sub("", signature), returns
 
 
 def keep_sentence(  # noqa: PLR0917 - Sphinx calls it by position

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import build_docs
@@ -105,7 +106,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     """
     text = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
     modules = set(re.findall(r"automodule:: (\S+)\n   :members:", text))
-    objects = set(re.findall(r"auto(?:class|function):: (\S+)", text))
+    objects = set(re.findall(r"auto(?:class|function):: ([\w.]+)", text))
     missing = []
     for module, name in public_names():
         thing = getattr(importlib.import_module(module), name)
@@ -130,7 +131,7 @@ def site() -> Site:
         sources=lambda place: f"source/{place}" if place == "tools/c.py" else None,
         tests={"test_it": ("source/tests/test_c.py", "test_it")},
         clauses={"ABC-1": "specs/b"},
-        shown_by={"ABC-1": ("test_it",)},
+        shown_by={"ABC-1": (("source/tests/test_c.py", "test_it"),)},
     )
 
 
@@ -172,6 +173,15 @@ def test_a_clause_gets_an_anchor_and_its_tests(site: Site) -> None:
     assert "Shown by [`test_it`](../source/tests/test_c.py.md#test_it)." in page
 
 
+def test_a_clause_leads_to_its_test_whoever_shares_the_name(site: Site) -> None:
+    """
+    Two tests of one name are no excuse: the one with the clause's mark is meant.
+    """
+    page = rendered("specs/b.md", "**ABC-1** It holds.\n", replace(site, tests={}))
+
+    assert "Shown by [`test_it`](../source/tests/test_c.py.md#test_it)." in page
+
+
 def test_a_remark_becomes_a_caption_and_code_stays(site: Site) -> None:
     """
     A named block shows its name; what is in a block is left alone.
@@ -208,7 +218,7 @@ def test_tests_and_their_marks_are_found(tmp_path: Path) -> None:
     second.write_text("def test_two(): ...\n", encoding="utf-8")
 
     assert {"test_one": ("source/test_a.py", "test_one")} == test_index(tmp_path, [first, second])
-    assert {"ABC-1": ("test_one",)} == clause_tests([first, second])
+    assert {"ABC-1": (("source/test_a.py", "test_one"),)} == clause_tests(tmp_path, [first, second])
     assert "## test_one" in source_page(tmp_path, "test_a.py", frozenset())
 
 

@@ -66,7 +66,7 @@ def stage(folder: Path) -> int:
             if path.startswith("specs/")
             for clause in clauses_in(text)
         },
-        shown_by=clause_tests(path for path in python if path.name.startswith("test_")),
+        shown_by=clause_tests(root, (path for path in python if path.name.startswith("test_"))),
     )
     pages: dict[str, str] = {}
     for path, text in texts.items():

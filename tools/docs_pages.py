@@ -41,15 +41,15 @@ class Site:
 
         clauses: The page on which each clause stands.
 
-        shown_by: The names of the tests that show a clause, where the specification
-            does not say so itself.
+        shown_by: The page and the name of the tests that show a clause, where the
+            specification does not say so itself.
     """
 
     pages: Mapping[str, str]
     sources: Callable[[str], str | None]
     tests: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     clauses: Mapping[str, str] = field(default_factory=dict)
-    shown_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shown_by: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 def page_of(path: str) -> str:
@@ -150,7 +150,7 @@ def _line(line: str, path: str, page: str, site: Site) -> Iterator[str]:
         yield line[:end] + _pieces(line[end:], path, page, site)
         tests = site.shown_by.get(clause, ())
         if tests:
-            shown = ", ".join(_test(name, page, site) for name in tests)
+            shown = ", ".join(_test_link(place, page) for place in tests)
             yield ""
             yield f"Shown by {shown}."
     elif _HEADING.match(line):
@@ -176,8 +176,12 @@ def _test(name: str, page: str, site: Site) -> str:
     found = site.tests.get(name)
     if found is None:
         return f"`{name}`"
-    target, anchor = found
-    return f"[`{name}`]({_relative(page, target)}.md#{anchor})"
+    return _test_link(found, page)
+
+
+def _test_link(place: tuple[str, str], page: str) -> str:
+    target, name = place
+    return f"[`{name}`]({_relative(page, target)}.md#{name})"
 
 
 def _link(match: re.Match[str], path: str, page: str, site: Site) -> str:

@@ -47,17 +47,18 @@ def test_index(root: Path, paths: Iterable[Path]) -> dict[str, tuple[str, str]]:
 test_index.__test__ = False  # type: ignore[attr-defined]  # It lists tests; it is none.
 
 
-def clause_tests(paths: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+def clause_tests(root: Path, paths: Iterable[Path]) -> dict[str, tuple[tuple[str, str], ...]]:
     """
-    Return the tests that carry each clause's mark, in the order of the files.
+    Return the page and the name of the tests that carry each clause's mark, in the order of the files.
     """
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for path in paths:
+        page = f"{FOLDER}/{path.relative_to(root).as_posix()}"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for clause in _marks(node):
-                    found.setdefault(clause, []).append(node.name)
-    return {clause: tuple(names) for clause, names in found.items()}
+                    found.setdefault(clause, []).append((page, node.name))
+    return {clause: tuple(tests) for clause, tests in found.items()}
 
 
 def clauses_in(text: str) -> set[str]:
