@@ -16,11 +16,11 @@ def packed_command(words: Sequence[str]) -> bytes:
     redis-py's own packer looks at the type and the size of each word, which costs a
     batch of claims more than all else that is done for it here.
     """
-    text = "".join(words)
+    parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
+    text = f"*{len(words)}\r\n{''.join(parts)}"
     if text.isascii():
         # One encoding for all of them: a character is a byte.
-        parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
-        return f"*{len(words)}\r\n{''.join(parts)}".encode()
+        return text.encode()
     encoded = [word.encode() for word in words]
     return b"*%d\r\n%b" % (
         len(words),

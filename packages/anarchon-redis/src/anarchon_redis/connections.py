@@ -7,10 +7,67 @@ from __future__ import annotations
 from typing import Any
 
 from redis.asyncio import ConnectionPool, Redis
+from redis.exceptions import ResponseError
 
+from anarchon_redis.shortcut import Shortcut
 from anarchon_redis.trouble import CLIENT_ERRORS
 
-__all__ = ["Connections"]
+__all__ = ["Connections", "Lent"]
+
+
+class Lent:
+    """
+    A connection that is one call's own.
+
+    Args:
+        connection: One of redis-py, connected.
+    """
+
+    __slots__ = ("_shortcut", "connection")
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self._shortcut = Shortcut.of(connection)
+
+    async def send(self, command: bytes) -> None:
+        """
+        Send a command.
+        """
+        if self._shortcut is not None:
+            self._shortcut.send(command)
+        else:
+            await self.connection.send_packed_command(command)
+
+    async def answers(self, number: int) -> list[Any]:
+        """
+        Wait for the answers to so many commands; an error that the server told stands in its place.
+
+        Raises:
+            redis.RedisError: The connection broke.
+        """
+        told = [] if self._shortcut is None else await self._shortcut.answers(number)
+        while len(told) < number:
+            try:
+                told.append(await self.connection.read_response())
+            except ResponseError as error:
+                told.append(error)
+        return told
+
+    async def is_clean(self) -> bool:
+        """
+        Tell whether the connection stands, and the server has said nothing that nobody has read.
+        """
+        if not self.connection.is_connected:
+            return False
+        if self._shortcut is None or self._shortcut.heard:
+            try:
+                if await self.connection.can_read():
+                    return False
+            except CLIENT_ERRORS:
+                return False
+        if self._shortcut is not None:
+            self._shortcut.heard = False
+        return True
 
 
 class Connections:
@@ -31,9 +88,9 @@ class Connections:
     def __init__(self, client: Redis) -> None:
         self._pool: Any = client.connection_pool  # redis-py has no annotations there
         self._keeps = type(self._pool) is ConnectionPool
-        self._idle: list[Any] = []
+        self._idle: list[Lent] = []
 
-    async def take(self) -> Any:
+    async def take(self) -> Lent:
         """
         Give a connection that is ready, for one call.
 
@@ -41,32 +98,25 @@ class Connections:
             redis.RedisError: There is none to be had.
         """
         while self._idle:
-            connection = self._idle.pop()
-            if connection.is_connected and not await _spoilt(connection):
-                return connection
+            lent = self._idle.pop()
+            if await lent.is_clean():
+                return lent
             # The server has hung up, or has said something that nobody asked for.
-            await self.drop(connection)
-        return await self._pool.get_connection()
+            await self.drop(lent)
+        return Lent(await self._pool.get_connection())
 
-    async def keep(self, connection: Any) -> None:
+    async def keep(self, lent: Lent) -> None:
         """
         Take back a connection whose call was answered.
         """
         if self._keeps:
-            self._idle.append(connection)
+            self._idle.append(lent)
         else:
-            await self._pool.release(connection)
+            await self._pool.release(lent.connection)
 
-    async def drop(self, connection: Any) -> None:
+    async def drop(self, lent: Lent) -> None:
         """
         Close a connection whose call was not: an answer that comes later would be taken for the next call's.
         """
-        await connection.disconnect(nowait=True)
-        await self._pool.release(connection)
-
-
-async def _spoilt(connection: Any) -> bool:
-    try:
-        return bool(await connection.can_read())
-    except CLIENT_ERRORS:
-        return True
+        await lent.connection.disconnect(nowait=True)
+        await self._pool.release(lent.connection)

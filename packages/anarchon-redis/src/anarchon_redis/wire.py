@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import RedisCluster
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
 from anarchon_redis.bounds import Bounds
@@ -242,23 +242,18 @@ class Wire:
         What redis-py does around that (retries, measurements, callbacks) would cost
         more than the claim itself.
         """
-        connection = await connections.take()
-        told: list[Any] = []
+        lent = await connections.take()
         try:
             for piece in pieces:
                 sent.append(piece)
-                await connection.send_packed_command(packed_command(piece.words()))
+                await lent.send(packed_command(piece.words()))
             if last is not None:
-                await connection.send_packed_command(packed_command(last))
-            for _ in range(len(sent) + (last is not None)):
-                try:
-                    told.append(await connection.read_response())
-                except ResponseError as error:
-                    told.append(error)
+                await lent.send(packed_command(last))
+            told = await lent.answers(len(sent) + (last is not None))
         except BaseException:
-            await connections.drop(connection)
+            await connections.drop(lent)
             raise
-        await connections.keep(connection)
+        await connections.keep(lent)
         return told
 
     def _checked(self, told: Sequence[Any]) -> list[Any]:
