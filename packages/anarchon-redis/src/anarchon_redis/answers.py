@@ -32,6 +32,7 @@ __all__ = [
     "close_answer",
     "finish_fields",
     "only_claim_answer",
+    "only_claim_fields",
     "packed",
     "record_of",
     "register_answer",
@@ -72,6 +73,19 @@ def claim_fields(request: ClaimRequest) -> list[str]:
         "1" if request.takeover else "",
         _text(request.fingerprint),
         _text(request.zone_digests),
+    ]
+
+
+def only_claim_fields(request: ClaimRequest) -> list[str]:
+    """
+    Lay a claim out for a strategy without leases.
+    """
+    return [
+        str(request.slot),
+        str(request.attempt),
+        request.token,
+        request.instance_id,
+        _number(request.not_after_ms),
     ]
 
 

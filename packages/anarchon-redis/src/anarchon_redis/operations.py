@@ -24,7 +24,7 @@ from anarchon.protocol import check_finish_status
 from anarchon.records import Reason, Status
 from anarchon_redis import answers
 from anarchon_redis.keys import Keys
-from anarchon_redis.options import IDMP_GRACE_MS, Options
+from anarchon_redis.options import IDMP_GRACE_MS, Options, Strategy
 from anarchon_redis.requests import AnyRequest, check_request
 from anarchon_redis.scripts import Script, script
 
@@ -102,12 +102,12 @@ def plan_for(options: Options) -> Plan:
 
 
 def _lease_plan(settings: dict[str, Any]) -> Plan:
-    shared = ("records", "lease")
+    shared = ("clock", "batch", "records", "lease")
     return Plan(
         keys=lambda keys, job, _slot: keys.of(job, "state", "runs", "records"),
         settings=settings,
         claim=Operation(
-            script=script("lease_claim", *shared),
+            script=script("lease_claim", "clock", "lease_glance", "batch", "records", "lease"),
             check=check_request,
             fields=answers.claim_fields,
             read=answers.claim_answer,
@@ -147,7 +147,7 @@ def _claim_only_plan(options: Options, settings: dict[str, Any]) -> Plan:
     settings["duration"] = -(-(memory_ms + IDMP_GRACE_MS) // 1_000)
     least_slot = 0 if options.strategy == "stream-id" else None
     name = {"stream-id": "stream", "idmp": "ids"}.get(options.strategy)
-    shared = ("records", "claims")
+    shared = ("clock", "batch", "records", "claims")
 
     def keys_of(keys: Keys, job: str, slot: int | None) -> tuple[str, ...]:
         return keys.of(job, "open", "runs", "records", name or f"claim:{slot}", "memory")
@@ -165,12 +165,9 @@ def _claim_only_plan(options: Options, settings: dict[str, Any]) -> Plan:
         keys=keys_of,
         settings=settings,
         claim=Operation(
-            script=script(f"{options.strategy.replace('-', '_')}_claim", *shared),
+            script=_claims_script(options.strategy),
             check=check_claim,
-            fields=lambda request: [
-                *answers.claim_fields(request)[:4],
-                *answers.claim_fields(request)[5:6],
-            ],
+            fields=answers.only_claim_fields,
             read=answers.only_claim_answer,
         ),
         finish=Operation(
@@ -181,6 +178,12 @@ def _claim_only_plan(options: Options, settings: dict[str, Any]) -> Plan:
         ),
         history=script("claims_history", *shared, "newest"),
     )
+
+
+def _claims_script(strategy: Strategy) -> Script:
+    # A claim pays for each function that is made, so that those of the records stay away where they can.
+    records = ("records",) if strategy == "idmp" else ()
+    return script(f"{strategy.replace('-', '_')}_claim", "clock", "batch", *records, "claims")
 
 
 def _only_finish_fields(request: FinishRequest) -> list[str]:

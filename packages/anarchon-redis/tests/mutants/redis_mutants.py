@@ -23,13 +23,20 @@ MEMORY_MS = 86_000_000
 class Mutant(RedisBackend):
     """
     A backend whose scripts are changed: in each that has it, the old text becomes the new one.
+
+    A fault of the table is not hidden by the glance, which is off unless the fault is in both.
     """
 
     old: ClassVar[str] = ""
     new: ClassVar[str] = ""
+    glances: ClassVar[bool] = False
 
     def _script(self, script: Script) -> Script:
-        changed = script.source.replace(self.old, self.new) if self.old else script.source
+        changed = script.source
+        if self.old:
+            changed = changed.replace(self.old, self.new)
+        if self.old and not self.glances:
+            changed = changed.replace("if COUNT == 1 then", "if false then")
         return Script(script.name, changed)
 
 
@@ -151,6 +158,7 @@ class NeverEarly(Mutant):
     Grants slots of the future.
     """
 
+    glances = True
     old = "EARLY_TOLERANCE = 500"
     new = "EARLY_TOLERANCE = 1e15"
 

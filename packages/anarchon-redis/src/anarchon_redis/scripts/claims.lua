@@ -35,12 +35,4 @@ local function open_record(item, request)
   redis.call('HSET', item.open, request.slot, cjson.encode({
     request.token, 'running', '', request.instance, NOW_TEXT, '', '', '',
   }))
-  name_in_index(item)
-end
-
--- Whose token the records name for a slot; nil where there is no record.
-local function holder_in_records(item, slot)
-  local running = redis.call('HGET', item.open, slot)
-  local record = running and cjson.decode(running) or record_of(item, slot, 1)
-  return record and record[1] or nil
 end

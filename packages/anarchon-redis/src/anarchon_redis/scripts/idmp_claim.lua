@@ -8,36 +8,44 @@ local IDS_MAX = 10000
 local ENTRIES_MAX = 9900
 local PRODUCER = 'anarchon'
 
-local function settings_of(key)
-  local found = {}
-  local facts = redis.call('XINFO', 'STREAM', key)
+local function fact(facts, name)
   for place = 1, #facts, 2 do
-    found[facts[place]] = facts[place + 1]
+    if facts[place] == name then
+      return tonumber(facts[place + 1])
+    end
   end
-  return tonumber(found['idmp-duration']), tonumber(found['idmp-maxsize'])
 end
 
+-- Whose token the records name for a slot; nil where there is no record.
+local function holder_in_records(item, slot)
+  local running = redis.call('HGET', item.open, slot)
+  local record = running and cjson.decode(running) or record_of(item, slot, 1)
+  return record and record[1] or nil
+end
+
+-- See that the stream is there and remembers ids as we want it, and say how many entries it has.
 local function prepare(item)
-  if redis.call('EXISTS', item.claims) == 0 then
+  local facts = redis.pcall('XINFO', 'STREAM', item.claims)
+  if facts.err and redis.call('EXISTS', item.claims) == 0 then
     -- Settings need a stream, and a stream needs an entry or a group.
     redis.call('XGROUP', 'CREATE', item.claims, PRODUCER, '$', 'MKSTREAM')
     redis.call('XGROUP', 'DESTROY', item.claims, PRODUCER)
     redis.call('XCFGSET', item.claims, 'IDMP-DURATION', text(settings().duration), 'IDMP-MAXSIZE', text(IDS_MAX))
-    return
+    return 0
+  elseif facts.err then
+    error(facts)
   end
-  local duration, size = settings_of(item.claims)
+  local duration, size = fact(facts, 'idmp-duration'), fact(facts, 'idmp-maxsize')
   if duration ~= settings().duration or size ~= IDS_MAX then
     error({err = string.format(
       'IDMPSETTINGS stream %s remembers ids for %s s, at most %s; this instance wants %.0f s, at most %.0f',
       item.claims, tostring(duration), tostring(size), settings().duration, IDS_MAX)})
   end
+  return fact(facts, 'length')
 end
 
 -- Ids go in the order in which they came; what may have gone is refused from then on.
 local function forget_oldest(item)
-  if redis.call('XLEN', item.claims) <= ENTRIES_MAX then
-    return
-  end
   local oldest = redis.call('XRANGE', item.claims, '-', '+', 'COUNT', 1)[1]
   local slot = tonumber(oldest[2][4])
   local before = tonumber(redis.call('GET', item.memory) or '-inf') or -math.huge
@@ -58,15 +66,21 @@ local function decide(item, fields)
     return holder and held_by(holder, request) or refused
   end
   redis.call('HLEN', item.open)
-  prepare(item)
-  local before = redis.call('XLEN', item.claims)
+  local before = prepare(item)
   local id = redis.call('XADD', item.claims, 'IDMP', PRODUCER, request.slot, '*', 't', request.token, 's', request.slot)
-  local entry = redis.call('XRANGE', item.claims, id, id)[1]
-  if not entry or entry[2][2] ~= request.token then
-    return {'taken', '', ''}
+  local after = redis.call('XLEN', item.claims)
+  if after == before then
+    local entry = redis.call('XRANGE', item.claims, id, id)[1]
+    if not entry or entry[2][2] ~= request.token then
+      return {'taken', '', ''}
+    end
+    return {'won', '', ''}
   end
-  if redis.call('XLEN', item.claims) > before then
-    open_record(item, request)
+  open_record(item, request)
+  if before == 0 then
+    name_in_index(item)
+  end
+  if after > ENTRIES_MAX then
     forget_oldest(item)
   end
   return {'won', '', ''}

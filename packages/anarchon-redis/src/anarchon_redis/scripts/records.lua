@@ -1,29 +1,4 @@
--- What every script shares: the server's clock, the records of ended attempts, one batch.
---
--- KEYS: some keys for each item, all of its job; then the index of jobs, where all keys may lie on one node.
--- ARGV: the settings as a JSON object, then the fields of each item as a JSON array of strings; '' stands for "none".
---
--- Numbers are kept and answered as decimal strings: Lua would print a great one rounded.
-
-local COUNT = #ARGV - 1
-
--- By how many milliseconds a claim may come before its slot.
-local EARLY_TOLERANCE = 500
-
--- Most calls never look at them.
-local read_settings
-local function settings()
-  read_settings = read_settings or cjson.decode(ARGV[1])
-  return read_settings
-end
-
-local function text(number)
-  return string.format('%.0f', number)
-end
-
-local TIME = redis.call('TIME')
-local NOW = TIME[1] * 1000 + math.floor(TIME[2] / 1000)
-local NOW_TEXT = TIME[1] .. string.format('%03d', NOW % 1000)
+-- The records of ended attempts, for the scripts that read or write them.
 
 local function member_of(slot, attempt)
   return slot .. ':' .. string.format('%010d', attempt)
@@ -82,32 +57,4 @@ end
 
 local function started_of(ago)
   return ago == '' and '' or text(NOW - ago)
-end
-
--- The name of a job stands in its keys, between the braces.
-local function name_in_index(item)
-  if item.index then
-    redis.call('SADD', item.index, string.match(item.key, '{(.*)}'))
-  end
-end
-
--- One item's error is answered in its place, and its neighbours are served.
-local function serve(names, decide)
-  local answers = {NOW_TEXT}
-  local stride = #names
-  local index = KEYS[COUNT * stride + 1]
-  for number = 1, COUNT do
-    local before = (number - 1) * stride
-    -- The empty fields make room: a table that grows field by field is copied again and again.
-    local item = {index = index, key = KEYS[before + 1], runs = nil, records = nil, state = nil, open = nil, claims = nil}
-    for place = 1, stride do
-      item[names[place]] = KEYS[before + place]
-    end
-    local served, answer = pcall(decide, item, cjson.decode(ARGV[number + 1]))
-    if not served then
-      answer = {'error', type(answer) == 'table' and answer.err or tostring(answer)}
-    end
-    answers[number + 1] = answer
-  end
-  return cjson.encode(answers)
 end

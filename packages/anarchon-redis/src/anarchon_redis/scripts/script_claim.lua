@@ -13,6 +13,7 @@ local function decide(item, fields)
     return refused
   end
   open_record(item, request)
+  name_in_index(item)
   redis.call('SET', item.claims, request.token, 'PXAT', text(request.number + settings().memory + GRACE))
   return {'won', '', ''}
 end
