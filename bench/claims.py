@@ -179,11 +179,14 @@ class Claims:
 
     async def register(self, jobs: Sequence[str]) -> None:
         """
-        Make jobs known, where a backend keeps that.
+        Make jobs known: where a backend keeps no such thing, by a claim of an earlier slot.
         """
         if self._leases:
             known = [RegisterRequest(job=job, slot=None, fingerprint=FINGERPRINT) for job in jobs]
             await self._backend.register(known, timeout_ms=TIMEOUT_MS)
+        else:
+            earlier_ms = await self.now_ms() - 60_000
+            await self.win([claim(earlier_ms, job) for job in jobs])
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> None:
         """
