@@ -20,6 +20,7 @@ Forge = Callable[..., History]
 ForgeMark = Callable[..., Mark]
 ForgeRecord = Callable[..., RunRecord]
 ForgeTold = Callable[..., Told]
+ForgeFault = Callable[..., Fault]
 
 
 def broken(found: list[Finding]) -> set[str]:
@@ -115,6 +116,30 @@ def test_a_miss_before_a_slot_that_was_skipped(
     assert {"all_accounted"} == broken(judge(history(slots=slots, expect=lenient, records=second)))
 
 
+def test_a_miss_is_told_at_the_very_next_slot(
+    history: Forge, record: ForgeRecord, told: ForgeTold
+) -> None:
+    """
+    That the one after it was not heard of is no excuse, and neither is a record of another job.
+    """
+    base = history()
+    next_one, later, other = (
+        record(Status.INTERRUPTED, slot=SLOT + 2_000),
+        record(Status.INTERRUPTED, slot=SLOT + 3_000),
+        record(Status.INTERRUPTED, slot=SLOT + 1_500, job="other"),
+    )
+    parts = {
+        "slots": (("job", SLOT), ("job", SLOT + 1_000)),
+        "told": (told("claim", job="job", slot=SLOT + 2_000, attempt=1),),
+        "expect": Expectation(complete=False),
+    }
+
+    for records in ((next_one, later), (later, next_one), (next_one, other), (other,)):
+        forged = history(records=(*base.records, *records), **parts)
+
+        assert {"all_accounted"} == broken(judge(forged))
+
+
 @pytest.mark.parametrize(
     ("seen", "excused_ms"),
     [
@@ -127,7 +152,10 @@ def test_a_miss_before_a_slot_that_was_skipped(
         ("4100 a outage, 5000 a recovered, 5100 a outage, 6200 a recovered", 7_200),
         ("6900 a outage, 9000 a recovered", 10_000),
         ("7100 a outage, 9000 a recovered", 7_000),
+        ("4100 a outage, 5900 a recovered, 6500 a outage, 9000 a recovered", 7_000),
         ("1000 a outage, 3000 a recovered", 7_000),
+        ("1000 a outage, 3000 a recovered, 4100 b outage, 6400 b recovered", 7_400),
+        ("1000 a outage, 3000 a recovered, 9000 a recovered", 7_000),
     ],
     ids=[
         "nobody told",
@@ -139,7 +167,10 @@ def test_a_miss_before_a_slot_that_was_skipped(
         "out again before the end",
         "out when it was asked",
         "out for another reason",
+        "out again after the end",
         "out before",
+        "one out before",
+        "back twice",
     ],
 )
 def test_a_claim_only_store_promises_nothing_of_slots_due_while_it_was_gone(
@@ -148,20 +179,15 @@ def test_a_claim_only_store_promises_nothing_of_slots_due_while_it_was_gone(
     """
     Those are excused until a second after an instance has reached it again, and none later; with leases, none is.
     """
+    gone = Fault(
+        kind="server killed", target="store", since_ns=4_000 * MS, until_ns=6_000 * MS, bites=1
+    )
     events = map(str.split, filter(None, seen.split(", ")))
     parts = {
         "marks": history().marks[2:],
         "records": (record(Status.SUCCESS, attempt=2),),
         "deaths": {},
-        "faults": (
-            Fault(
-                kind="server killed",
-                target="store",
-                since_ns=4_000 * MS,
-                until_ns=6_000 * MS,
-                bites=1,
-            ),
-        ),
+        "faults": (gone,),
         "begun_wall_ms": SLOT,
         "told": [told(kind, int(at_ms), by=by) for at_ms, by, kind in events],
         "expect": Expectation(complete=False),
@@ -176,3 +202,23 @@ def test_a_claim_only_store_promises_nothing_of_slots_due_while_it_was_gone(
     assert {"all_accounted"} == broken(judge(history(leases=True, slots=last, **parts)))
     assert {"all_accounted"} == broken(judge(history(leases=False, slots=after, **parts)))
     assert {"all_accounted"} == broken(judge(history(leases=False, slots=before, **parts)))
+
+
+def test_a_fault_of_one_instance_is_no_absence_of_the_store(
+    history: Forge, record: ForgeRecord, fault: ForgeFault
+) -> None:
+    """
+    The others were there to run a slot that was due meanwhile.
+    """
+    forged = history(
+        leases=False,
+        marks=history().marks[2:],
+        records=(record(Status.SUCCESS, attempt=2),),
+        faults=(fault("freeze", 4_000, 6_000),),
+        deaths={},
+        slots=(("job", SLOT), ("job", SLOT + 5_000)),
+        begun_wall_ms=SLOT,
+        expect=Expectation(complete=False),
+    )
+
+    assert {"all_accounted"} == broken(judge(forged))
