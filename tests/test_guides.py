@@ -160,6 +160,21 @@ def test_the_first_program_survives_the_death_of_an_instance(tmp_path: Path) -> 
     assert len(records) == len({(record["slot"], record["attempt"]) for record in records})
 
 
+def test_the_first_program_hands_over_on_ctrl_c() -> None:
+    """
+    The first page's report takes longer than handlers get to end, so that Ctrl-C hands it over, as the page says.
+    """
+    text = (GUIDES.parent / "start.md").read_text(encoding="utf-8")
+    stop_s, report_s = (
+        re.search(pattern, text)
+        for pattern in (r'stop_timeout="(\d+)s"', r"asyncio\.sleep\((\d+)\)")
+    )
+
+    assert stop_s is not None
+    assert report_s is not None
+    assert int(stop_s[1]) + 5 < int(report_s[1])
+
+
 def test_platforms_wait_longer_than_a_hand_over_takes() -> None:
     """
     What the guide tells a platform to wait is more than the default stop timeout and what stop() may take beyond it.
