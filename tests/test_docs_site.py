@@ -54,6 +54,22 @@ def test_every_page_is_in_the_index() -> None:
     assert [] == sorted(str(path) for path in set(every) - reached)
 
 
+def test_every_page_is_in_the_navigation() -> None:
+    """
+    An index lists every page, so that no page can be come to by a link in some text alone.
+    """
+    texts = {
+        path.relative_to(repository.ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in build_docs.shown_files()
+    }
+    site = Site(pages={path: page_of(path) for path in texts}, sources=lambda _: None)
+    listed = "".join(
+        toctrees(path, text, site) for path, text in texts.items() if path.endswith("index.md")
+    ).splitlines()
+
+    assert ["index"] == [page for page in site.pages.values() if f"/{page}" not in listed]
+
+
 def test_every_clause_that_is_spoken_of_exists() -> None:
     """
     A clause's number in prose is one of the specifications.

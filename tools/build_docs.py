@@ -134,6 +134,9 @@ def main() -> int:
     ]
     command += ["-d", str(output / "trees"), str(output / "pages"), str(output / "html")]
     status = subprocess.run(command, cwd=repository.ROOT, check=False).returncode
+    if status:
+        # What was read is not read again, and its warnings would not be told a second time.
+        shutil.rmtree(output / "trees", ignore_errors=True)
     print(f"{output / 'html/index.html'}" if status == 0 else "The site has faults: see above.")
     return status
 
