@@ -68,6 +68,17 @@ def test_a_url_names_everything(scheme: str) -> None:
     assert Retention(age_ms=None, records_per_job=7) == backend._retention
 
 
+@pytest.mark.parametrize("place", ["/app?host=%2Frun%2Fpg", "[::1]:1,db,[::2]:2/app", "/app", ""])
+def test_a_url_reaches_the_driver_as_it_stands(place: str) -> None:
+    """
+    A server on a Unix socket is named by the query, and several hosts may be IPv6 addresses.
+    """
+    backend = backend_from_url(f"postgresql://{place}")
+
+    assert isinstance(backend, PostgresBackend)
+    assert f"postgresql://{place}" == backend._dsn
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [

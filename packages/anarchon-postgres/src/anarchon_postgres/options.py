@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from anarchon.errors import InvalidOptionError
 from anarchon.records import Retention
-from anarchon.registry import url_options
+from anarchon.registry import split_url, url_options
 from anarchon_postgres.schema import check_schema
 
 __all__ = ["check_dsn", "check_retention", "place_of", "read_url"]
@@ -69,7 +69,7 @@ def place_of(dsn: str | None) -> str:
     """
     if dsn is None:
         return "PostgreSQL"
-    parts = urlsplit(dsn)
+    parts = split_url(dsn)
     host = parts.netloc.rpartition("@")[2] or "the default address"
     return f"PostgreSQL at {host}{parts.path}"
 
@@ -111,7 +111,11 @@ def read_url(url: str) -> tuple[str, dict[str, Any]]:
         age_ms=options.pop("retention_age_ms", Retention().age_ms),
         records_per_job=options.pop("retention_records_per_job", Retention().records_per_job),
     )
-    dsn = urlsplit(url)._replace(query=urlencode(kept, quote_via=quote)).geturl()
+    parts = split_url(url)
+    # geturl() leaves the slashes out where no host follows: the server is on a Unix socket then.
+    dsn = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    if kept:
+        dsn += f"?{urlencode(kept, quote_via=quote)}"
     return dsn, {**options, "retention": retention}
 
 

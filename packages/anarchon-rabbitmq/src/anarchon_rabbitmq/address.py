@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from anarchon.errors import InvalidOptionError
+from anarchon.registry import split_url
 
 __all__ = ["Address", "read_address"]
 
@@ -54,7 +55,7 @@ def read_address(url: str) -> Address:
     if not isinstance(text, str):
         msg = f"the URL of the broker must be a str, not {url!r}"
         raise InvalidOptionError(msg)
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme not in _PORTS or parts.fragment or parts.query:
         msg = (
             "the URL of the broker must be amqp://user:password@host:port/vhost or amqps://…, not of scheme"

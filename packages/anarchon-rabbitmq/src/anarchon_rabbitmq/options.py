@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 from anarchon.errors import InvalidOptionError
 from anarchon.records import Retention
-from anarchon.registry import url_options
+from anarchon.registry import split_url, url_options
 
 __all__ = [
     "CLOCK_TOLERANCE_MS",
@@ -151,7 +151,7 @@ def read_url(url: str) -> tuple[str, dict[str, Any]]:
             age_ms=options.pop("retention_age_ms", usual.age_ms),
             records_per_job=options.pop("retention_records_per_job", usual.records_per_job),
         )
-    parts = urlsplit(url)
+    parts = split_url(url)
     return urlunsplit(parts._replace(query="")), options
 
 

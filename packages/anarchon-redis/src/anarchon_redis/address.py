@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from anarchon.errors import InvalidOptionError
+from anarchon.registry import split_url
 
 __all__ = ["Address", "read_address"]
 
@@ -65,7 +66,7 @@ def read_address(url: str, *, db: int | None = None, sentinel: bool = False) -> 
     if not isinstance(text, str):
         msg = f"the URL of the server must be a str, not {url!r}"
         raise InvalidOptionError(msg)
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme not in _SCHEMES or parts.fragment or parts.query:
         msg = (
             f"the URL of the server must be redis://host:port/db, rediss://host:port/db or unix:///path,"

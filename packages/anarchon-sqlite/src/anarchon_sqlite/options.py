@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Callable
 from typing import Any, Final, Literal, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from anarchon.errors import InvalidOptionError
 from anarchon.records import Retention
-from anarchon.registry import url_options
+from anarchon.registry import split_url, url_options
 
 __all__ = [
     "DEFAULT_PREFIX",
@@ -119,7 +119,7 @@ def read_url(url: str) -> tuple[str, dict[str, Any]]:
         "retention_records_per_job": _positive,
     }
     options = url_options(url, readers)
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.netloc or parts.fragment or not parts.path.startswith("/"):
         msg = (
             f"backend URL {url!r} names no file: write sqlite:///relative/jobs.db (three slashes) or"

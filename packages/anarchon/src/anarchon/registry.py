@@ -4,17 +4,26 @@ Find backends by the scheme of a URL, third parties' exactly as our own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl
 
 from anarchon.backend import Backend
 from anarchon.errors import DefinitionError, InvalidOptionError, UnknownBackendError
 
-__all__ = ["backend_from_url", "installed_backends", "lease_alternatives", "url_options"]
+__all__ = [
+    "backend_from_url",
+    "installed_backends",
+    "lease_alternatives",
+    "split_url",
+    "url_options",
+]
 
 _GROUP = "anarchon.backends"
+
+_URL = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 
 
 def installed_backends() -> dict[str, EntryPoint]:
@@ -56,6 +65,19 @@ def backend_from_url(url: str) -> Backend:
     return cast("Backend", backend_class.from_url(url))
 
 
+def split_url(url: str) -> SplitResult:
+    """
+    Part a URL as RFC 3986, appendix B, does; it never fails.
+
+    `urllib.parse.urlsplit` refuses what a backend URL may well hold, several hosts of which
+    one is an IPv6 address, and since which patch of Python it does so differs.
+    """
+    found = _URL.fullmatch(url)
+    assert found is not None, "the expression matches every text"
+    scheme, netloc, path, query, fragment = (part or "" for part in found.groups())
+    return SplitResult(scheme.lower(), netloc, path, query, fragment)
+
+
 def lease_alternatives() -> str:
     """
     Say in a sentence which installed backends keep leases.
@@ -87,7 +109,7 @@ def url_options(url: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[s
     """
     options: dict[str, Any] = {}
     allowed = ", ".join(sorted(readers)) or "none"
-    for name, text in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+    for name, text in parse_qsl(split_url(url).query, keep_blank_values=True):
         if name not in readers:
             msg = f"backend URL {_shown(url)!r}: unknown parameter {name!r}; allowed: {allowed}"
             raise InvalidOptionError(msg)
@@ -110,7 +132,7 @@ def _shown(url: object) -> str:
     """
     if not isinstance(url, str):
         return repr(url)
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.password is None:
         return url
     return url.replace(f":{parts.password}@", ":***@")

@@ -18,7 +18,7 @@ from anarchon import (
     registry,
 )
 from anarchon.errors import DefinitionError
-from anarchon.registry import installed_backends, lease_alternatives, url_options
+from anarchon.registry import installed_backends, lease_alternatives, split_url, url_options
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
@@ -106,6 +106,24 @@ def test_broken_third_party_does_not_break_our_message(monkeypatch: pytest.Monke
     assert lease_alternatives().startswith("The documentation's page")
     with pytest.raises(UnknownBackendError, match="installed schemes: none"):
         backend_from_url("memory:")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("x://a:1,[::1]:2,b/p?q=1#f", ("x", "a:1,[::1]:2,b", "/p", "q=1", "f")),
+        ("X://user:p%40ss@[::1/", ("x", "user:p%40ss@[::1", "/", "", "")),
+        ("x:///p", ("x", "", "/p", "", "")),
+        ("memory:", ("memory", "", "", "", "")),
+        ("no colon\n", ("", "", "no colon\n", "", "")),
+        ("", ("", "", "", "", "")),
+    ],
+)
+def test_a_url_is_parted_whatever_it_holds(url: str, expected: tuple[str, ...]) -> None:
+    """
+    Several hosts of which one is an IPv6 address are usual here, and refused by urlsplit() of newer Pythons.
+    """
+    assert expected == tuple(split_url(url))
 
 
 def boolean(text: str) -> bool:
