@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from virtual import START_MS, Node, World
+from virtual import START_MS, Action, Node, World, answer_late, arrive_late
 
 from anarchon import RunContext
 
@@ -161,6 +161,25 @@ async def test_drift_of_the_own_clock_needs_no_answer_to_be_seen(world: World) -
     assert [600 * number for number in range(1, 7)] == world.slots()
     assert [] == node.told("skip") + node.told("clock")
     assert [] == starts_before_its_slot(world)
+
+
+@pytest.mark.parametrize("slow", [arrive_late(0.4), answer_late(0.4)], ids=["request", "answer"])
+@pytest.mark.parametrize("claim_only", [False, True], ids=["leases", "claims"])
+async def test_a_slow_answer_makes_a_fast_clock_early_for_nothing(
+    world: World, slow: Action, *, claim_only: bool
+) -> None:
+    """
+    When the store read its clock while the question was under way is not known: a wrong clock is set back by the
+    most that it can be ahead, and is late by no more than the answer took.
+    """
+    node = world.node(offset_ms=600_000, claim_only=claim_only)
+    add_tick(world, node, interval="10m")
+    node.faults.next("time", slow)
+    await node.start()
+    await world.pass_ms(600_000 + 1_000)
+
+    assert [600] == world.slots()
+    assert 600_000 <= world.notes[0].at_ms <= 600_400
 
 
 async def test_correction_of_a_slow_clock_is_followed_at_once(world: World) -> None:

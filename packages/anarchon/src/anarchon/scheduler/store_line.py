@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeVar
 
+from anarchon.backend import EARLY_TOLERANCE_MS
 from anarchon.clock import Clock
 from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon.events import ClockEvent, Event, OutageEvent, RecoveredEvent
@@ -157,13 +158,16 @@ class StoreClock:
     @property
     def ahead_ms(self) -> int:
         """
-        How far this instance's wall clock is certainly ahead of the store's, at least.
+        By how much this instance's wall clock is to be set back: nothing while it may be right within the tolerance.
 
-        Read at each look, so that a step of the own clock counts at once.
+        One that is certainly wrong is set back by the most that it can be ahead: it is late by no more than an
+        answer takes, and nothing starts before its slot. Read at each look, so that a step of the own clock counts
+        at once.
         """
         if self._least_ms is None:
             return 0
-        return max(0, self._clock.wall_ms() - self._clock.suspend_ms() - self._most_ms)
+        own_ms = self._clock.wall_ms() - self._clock.suspend_ms()
+        return 0 if own_ms - self._most_ms <= EARLY_TOLERANCE_MS else own_ms - self._least_ms
 
     def now_ms(self) -> int:
         """

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from random import Random
 
-from anarchon.backend import EARLY_TOLERANCE_MS
 from anarchon.clock import Clock
 from anarchon.events import ClockEvent, ErrorEvent
 from anarchon.job import Job
@@ -62,7 +61,7 @@ class JobTimers:
         early_ms: How long before a slot the loop is woken, and then turned until the slot
             begins. Its own timers round up, and are a millisecond or two late.
 
-        ahead_ms: How far the own wall clock is known to be ahead of the store's.
+        ahead_ms: By how much the own wall clock is to be set back, to follow the store's.
 
         due: Told of what is due: job, slot, and by how much the timer was late (ms).
 
@@ -103,8 +102,7 @@ class JobTimers:
         """
         Return the time that decides what is due: the wall clock, or the store's if that is well behind.
         """
-        ahead_ms = self._ahead_ms()
-        return self._clock.wall_ms() - (ahead_ms if ahead_ms > EARLY_TOLERANCE_MS else 0)
+        return self._clock.wall_ms() - self._ahead_ms()
 
     def arm(self, job: Job, after_ms: int) -> None:
         """
