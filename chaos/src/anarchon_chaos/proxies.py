@@ -12,12 +12,13 @@ from typing import Any
 import toxiproxy  # type: ignore[import-untyped]  # It ships no types.
 
 from anarchon_chaos.evidence import now_ns
-from anarchon_testbed import ToxiproxyServer
+from anarchon_testbed import ServerFailedError, ToxiproxyServer
 from anarchon_testbed.ports import HOST, free_port
 
 __all__ = ["ARRIVING", "CUTS", "SWALLOWING", "Proxies", "Wire"]
 
 _PROBE_MS_MAX = 400
+_TRIES_MAX = 5
 _SLOW_MS_MIN = 75
 _SLICED_MS_MIN = 20
 
@@ -181,13 +182,23 @@ class Proxies:
         Make the proxy of one instance.
         """
         self._made += 1
-        port = free_port()
-        proxy = await asyncio.to_thread(
-            self._client.create,
-            upstream=f"{upstream[0]}:{upstream[1]}",
-            name=f"{label}-{self._made}",
-            listen=f"{HOST}:{port}",
+        proxy, port = await asyncio.to_thread(
+            self._create, f"{label}-{self._made}", f"{upstream[0]}:{upstream[1]}"
         )
         wire = Wire(self._server, proxy, port=port, hello=hello, long_hello=long_hello)
         await wire.measure()
         return wire
+
+    def _create(self, name: str, upstream: str) -> tuple[Any, int]:
+        # A server that starts at this moment may take a port that has just been seen to be free.
+        refused: KeyError | None = None
+        for _ in range(_TRIES_MAX):
+            port = free_port()
+            try:
+                return self._client.create(
+                    upstream=upstream, name=name, listen=f"{HOST}:{port}"
+                ), port
+            except KeyError as error:
+                # The client takes a refusal for a proxy, which has no name then.
+                refused = error
+        raise ServerFailedError(f"Toxiproxy made no proxy {name!r} to {upstream}") from refused

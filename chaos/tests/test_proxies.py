@@ -1,0 +1,63 @@
+"""
+The proxies that scenarios make, on the real Toxiproxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+import anarchon_testbed as testbed
+from anarchon_chaos import proxies
+from anarchon_chaos.proxies import Proxies
+from anarchon_testbed import ServerFailedError
+from anarchon_testbed.ports import HOST, free_port
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """
+    A port at which somebody listens.
+    """
+    with socket.create_server((HOST, free_port())) as server:
+        yield int(server.getsockname()[1])
+
+
+def port_of_a_proxy(upstream_port: int) -> int:
+    """
+    Make one proxy, and take it away.
+    """
+
+    async def made() -> int:
+        async with testbed.toxiproxy() as server:
+            wire = await Proxies(server).wire(
+                "a", (HOST, upstream_port), hello=b"PING", long_hello=b"PING"
+            )
+            await wire.remove()
+            return wire.port
+
+    return asyncio.run(made())
+
+
+def test_a_proxy_finds_another_port(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A server that starts at the same moment may have taken the one that was free.
+    """
+    ports = iter([taken, taken, other := free_port()])
+    monkeypatch.setattr(proxies, "free_port", lambda: next(ports))
+
+    assert other == port_of_a_proxy(taken)
+
+
+def test_a_proxy_that_cannot_be_made(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Where no port can be had, it says of whom and to where.
+    """
+    monkeypatch.setattr(proxies, "free_port", lambda: taken)
+    with pytest.raises(ServerFailedError, match=f"no proxy 'a-1' to {HOST}:{taken}"):
+        port_of_a_proxy(taken)
