@@ -66,6 +66,7 @@ async def until_blocked(broker: testbed.RabbitMQServer) -> None:
     Wait until every connection has heard of an alarm: the broker tells them one after the other, and later.
     """
     states = "[State || [{state, State}] <- rabbit_networking:connection_info_all([state])]"
+    told = ""
     for _ in range(60):
         told = await asyncio.to_thread(broker.evaluate, states)
         if "running" not in told and "block" in told:
