@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import pytest
+from store_fixtures import line, tell
 
 import anarchon_testbed as testbed
 from anarchon.errors import StoreUnavailableError
@@ -68,18 +69,16 @@ class Race:
         Let all begin at once, when all are ready.
         """
         for racer in self.racers:
-            assert "ready" == self._line(racer)
+            assert "ready" == line(racer)
         first = time.time_ns() // 1_000_000 - 600_000
         for racer in self.racers:
-            assert racer.stdin is not None
-            racer.stdin.write(f"{first}\n")
-            racer.stdin.flush()
+            tell(racer, str(first))
 
     def halfway(self) -> None:
         """
         Wait until one of them has asked for half of the runs.
         """
-        assert "halfway" == self._line(self.racers[0])
+        assert "halfway" == line(self.racers[0])
 
     def end(self) -> Outcome:
         """
@@ -94,10 +93,6 @@ class Race:
             unknown=sum(each["unknown"] for each in told),
             longest_ms=max(each["longest_ms"] for each in told),
         )
-
-    def _line(self, racer: subprocess.Popen[str]) -> str:
-        assert racer.stdout is not None
-        return racer.stdout.readline().strip()
 
 
 def make_stream(opened: Opened, url: str, replicas: int) -> None:

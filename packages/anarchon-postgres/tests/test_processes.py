@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import chain
 
 import pytest
+from store_fixtures import line, tell
 
 import anarchon_testbed as testbed
 from anarchon.backend import (
@@ -32,23 +33,6 @@ Opened = Callable[..., AbstractAsyncContextManager[PostgresBackend]]
 Started = Callable[..., "subprocess.Popen[str]"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    """
-    Read a line that a worker says.
-    """
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str], text: str = "") -> None:
-    """
-    Send a worker a line.
-    """
-    assert process.stdin is not None
-    process.stdin.write(text + "\n")
-    process.stdin.flush()
 
 
 def race(

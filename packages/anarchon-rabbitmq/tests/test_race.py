@@ -18,6 +18,7 @@ from typing import Any
 
 import aio_pika
 import pytest
+from store_fixtures import line, tell
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, Verdict
@@ -38,23 +39,6 @@ The deadline of a claim, and how long a busy machine may keep a process from run
 """
 
 Started = Callable[..., subprocess.Popen[str]]
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    """
-    Read what a worker says next.
-    """
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str], text: str) -> None:
-    """
-    Send a line to a worker.
-    """
-    assert process.stdin is not None
-    process.stdin.write(text + "\n")
-    process.stdin.flush()
 
 
 class Race:
@@ -163,11 +147,13 @@ def test_one_winner_in_a_cluster_that_loses_its_leader(
         leader = cluster.leader_of(f"{prefix}.runs")
         race.run_leg()
         leader.kill_now()
+        heir = cluster.leader_of(f"{prefix}.runs")
         told = race.end()
         after = asyncio.run(claims_go_on(cluster.url, prefix, "without the leader"))
 
     assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
     assert [[Verdict.WON, Verdict.TAKEN]] * 2 == [back, after]
+    assert heir is not leader
     assert 0 < sum(each["failures"] for each in told), "nothing failed: nothing was killed in time"
     assert max(each["longest_ms"] for each in told) <= LONGEST_MS_MAX
 

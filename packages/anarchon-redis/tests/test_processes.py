@@ -14,6 +14,7 @@ from collections.abc import Callable
 from itertools import chain
 
 import pytest
+from store_fixtures import line, tell
 
 import anarchon_testbed as testbed
 from anarchon import HandOver, RunContext, Scheduler
@@ -25,23 +26,6 @@ TIMEOUT_MS = 10_000
 RESTARTS = int(os.environ.get("ANARCHON_RESTARTS", "6"))
 
 Started = Callable[..., subprocess.Popen[str]]
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    """
-    Read what a worker says next.
-    """
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str], text: str) -> None:
-    """
-    Send a line to a worker.
-    """
-    assert process.stdin is not None
-    process.stdin.write(text + "\n")
-    process.stdin.flush()
 
 
 async def store_now_ms(url: str, prefix: str, strategy: str) -> int:

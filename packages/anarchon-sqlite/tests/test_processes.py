@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from store_fixtures import line, tell
 
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
 from anarchon.errors import StoreUnavailableError
@@ -30,23 +31,6 @@ Opened = Callable[..., AbstractAsyncContextManager[SqliteBackend]]
 Started = Callable[..., "subprocess.Popen[str]"]
 
 pytestmark = pytest.mark.slow
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    """
-    Read a line that a worker says.
-    """
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str], text: str = "") -> None:
-    """
-    Send a worker a line.
-    """
-    assert process.stdin is not None
-    process.stdin.write(text + "\n")
-    process.stdin.flush()
 
 
 async def claimed(

@@ -5,6 +5,7 @@ What the tests of every store's distribution share: open backends, requests, pro
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import subprocess
 import sys
@@ -19,7 +20,16 @@ import pytest
 from anarchon import Scheduler
 from anarchon.backend import Backend, ClaimRequest
 
-__all__ = ["OUTAGE_SHARE_MAX", "asker", "cost_of_an_outage", "opener", "prefix", "started"]
+__all__ = [
+    "OUTAGE_SHARE_MAX",
+    "asker",
+    "cost_of_an_outage",
+    "line",
+    "opener",
+    "prefix",
+    "started",
+    "tell",
+]
 
 OUTAGE_SHARE_MAX = 0.02
 """
@@ -73,6 +83,28 @@ def started(request: pytest.FixtureRequest) -> Iterator[Callable[..., subprocess
     for process in processes:
         process.kill()
         process.communicate()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """
+    Read what a worker says next, and not a byte beyond its line.
+
+    communicate() reads the pipe itself, and would not find what a file object has read ahead.
+    """
+    assert process.stdout is not None
+    said = bytearray()
+    while (byte := os.read(process.stdout.fileno(), 1)) not in (b"", b"\n"):
+        said += byte
+    return said.decode().strip()
+
+
+def tell(process: subprocess.Popen[str], text: str = "") -> None:
+    """
+    Send a line to a worker.
+    """
+    assert process.stdin is not None
+    process.stdin.write(text + "\n")
+    process.stdin.flush()
 
 
 def opener(
