@@ -58,9 +58,7 @@ async def group_of(kind: str, place: str, *, waits: bool) -> AsyncIterator[Group
             async def promote() -> None:
                 await pair.primary.kill()
                 await pair.standby.start()  # It runs already, unless it was parted.
-                await asyncio.sleep(
-                    _SURE_S
-                )  # Who promotes has to be sure first that the primary is dead.
+                await asyncio.sleep(_SURE_S)  # Who promotes is sure by then that it is dead.
                 await pair.fail_over()
 
             yield Group(

@@ -5,16 +5,16 @@ NATS: one server, and clusters whose nodes find each other by routes.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from anarchon_testbed.containers import ContainerPlan
-from anarchon_testbed.context import Enterable, in_thread
+from anarchon_testbed.context import in_thread
 from anarchon_testbed.errors import ServerFailedError
+from anarchon_testbed.groups import ServerGroup, until
 from anarchon_testbed.natswire import NatsAddress, ask_nats, greet_nats
 from anarchon_testbed.ports import HOST, free_port
 from anarchon_testbed.server import Server
@@ -23,8 +23,6 @@ from anarchon_testbed.tls import Certificates, make_certificates
 __all__ = ["NatsCluster", "NatsServer", "nats", "nats_cluster"]
 
 _PROBE = "testbed-probe"
-_AGREE_MS_MAX = 30_000
-_POLL_MS = 20
 
 
 class NatsServer(Server):
@@ -159,7 +157,7 @@ class NatsServer(Server):
         return greet_nats(self.address)
 
 
-class NatsCluster(Enterable):
+class NatsCluster(ServerGroup):
     """
     A cluster whose nodes are connected by routes, and agree on a leader for each stream.
 
@@ -186,7 +184,7 @@ class NatsCluster(Enterable):
             )
             for number, port in enumerate(ports)
         ]
-        self._stack = ExitStack()
+        super().__init__()
 
     @property
     def url(self) -> str:
@@ -194,13 +192,6 @@ class NatsCluster(Enterable):
         The URLs of all nodes, separated by commas.
         """
         return ",".join(node.url for node in self.nodes)
-
-    @property
-    def version(self) -> str:
-        """
-        The version of the nodes.
-        """
-        return self.nodes[0].version
 
     def leader_of(self, stream: str) -> NatsServer:
         """
@@ -213,7 +204,7 @@ class NatsCluster(Enterable):
             found[:] = [node for number, node in enumerate(self.nodes) if f"node-{number}" == name]
             return bool(found) and found[0].pid is not None
 
-        _until(led, what=f"stream {stream} has no leader")
+        until(led, what=f"stream {stream} has no leader")
         return found[0]
 
     def _leader(self, stream: str) -> str | None:
@@ -236,23 +227,18 @@ class NatsCluster(Enterable):
         """
         for node in self.nodes:
             if node.pid is not None:
-                _until(
-                    partial(_stores, node), what=f"JetStream does not answer on port {node.port}"
-                )
+                until(partial(_stores, node), what=f"JetStream does not answer on port {node.port}")
         running = [node for node in self.nodes if node.pid is not None]
-        _until(
+        until(
             partial(_take_a_stream, running), what=f"{len(running)} nodes share no stream of theirs"
         )
 
-    def _enter(self) -> None:
-        with ExitStack() as stack:
-            for node in self.nodes:
-                stack.enter_context(node)
-            self.agree_now()
-            self._stack = stack.pop_all()
+    @property
+    def _members(self) -> Sequence[NatsServer]:
+        return self.nodes
 
-    def _leave(self, error: BaseException | None) -> None:
-        self._stack.__exit__(type(error) if error else None, error, None)
+    def _join(self, stack: ExitStack) -> None:  # noqa: ARG002 - nothing else is to be started
+        self.agree_now()
 
 
 def _stores(node: NatsServer) -> bool:
@@ -265,19 +251,6 @@ def _take_a_stream(nodes: Sequence[NatsServer]) -> bool:
     made = nodes[0].request(f"$JS.API.STREAM.CREATE.{_PROBE}", probe)
     nodes[0].request(f"$JS.API.STREAM.DELETE.{_PROBE}")
     return made is not None and "error" not in made
-
-
-def _until(condition: Callable[[], bool], *, what: str) -> None:
-    end = time.monotonic() + _AGREE_MS_MAX / 1000
-    last: Exception | None = None
-    while time.monotonic() < end:
-        try:
-            if condition():
-                return
-        except (OSError, ServerFailedError) as error:
-            last = error
-        time.sleep(_POLL_MS / 1000)  # The servers tell nobody when they agree: they are asked.
-    raise ServerFailedError(f"After {_AGREE_MS_MAX} ms {what}" + (f" ({last})." if last else "."))
 
 
 nats = NatsServer

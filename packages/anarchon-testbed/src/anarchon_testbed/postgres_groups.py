@@ -4,21 +4,18 @@ Two PostgreSQL servers that belong together: a primary, and a standby that can b
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from anarchon_testbed.context import Enterable, in_thread
+from anarchon_testbed.context import in_thread
 from anarchon_testbed.errors import ServerFailedError
-from anarchon_testbed.pgwire import NotReadyError, ask
+from anarchon_testbed.groups import ServerGroup, until
 from anarchon_testbed.postgres_server import PostgresServer
 
 __all__ = ["PostgresPair", "postgres_pair"]
 
-_FOLLOW_MS_MAX = 30_000
 _PROMOTE_S_MAX = 30
-_POLL_MS = 20
 
 
 class _StandbyServer(PostgresServer):
@@ -47,7 +44,7 @@ class _StandbyServer(PostgresServer):
         self._run_beside("pg_basebackup", *words, "--write-recovery-conf", "--no-password")
 
 
-class PostgresPair(Enterable):
+class PostgresPair(ServerGroup):
     """
     A primary and a standby. With `synchronous` a commit is answered once the standby has it too, however long it takes.
 
@@ -64,6 +61,7 @@ class PostgresPair(Enterable):
         synchronous: bool = True,
         config: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__()
         self._follows = "sync" if synchronous else "async"
         settings = dict(config or {})
         names = {"synchronous_standby_names": "standby"} if synchronous else {}
@@ -71,14 +69,6 @@ class PostgresPair(Enterable):
         # It waits for nobody once it is promoted.
         self.standby = _StandbyServer(self.primary, version=version, config=settings)
         self.servers: list[PostgresServer] = [self.primary, self.standby]
-        self._stack = ExitStack()
-
-    @property
-    def version(self) -> str:
-        """
-        The version of the servers.
-        """
-        return self.servers[0].version
 
     @property
     def url(self) -> str:
@@ -102,50 +92,27 @@ class PostgresPair(Enterable):
         Fail over as `fail_over` does, blocking.
         """
         self.primary.kill_now()
-        promoted = _ask(self.standby, f"SELECT pg_promote(true, {_PROMOTE_S_MAX})")
+        promoted = self.standby.ask(
+            f"SELECT pg_promote(true, {_PROMOTE_S_MAX})", timeout_ms=_PROMOTE_S_MAX * 1000 + 5000
+        )
         if promoted != [["t"]]:
             raise ServerFailedError(f"The standby on port {self.standby.port} was not promoted.")
         self.primary = self.standby
         return self.primary
 
-    def _enter(self) -> None:
-        with ExitStack() as stack:
-            for server in self.servers:
-                stack.enter_context(server)
-            self._await_stream()
-            self._stack = stack.pop_all()
+    @property
+    def _members(self) -> Sequence[PostgresServer]:
+        return self.servers
 
-    def _await_stream(self) -> None:
-        end = time.monotonic() + _FOLLOW_MS_MAX / 1000
+    def _join(self, stack: ExitStack) -> None:  # noqa: ARG002 - nothing else is to be started
         query = "SELECT state, sync_state FROM pg_stat_replication"
-        while time.monotonic() < end:
-            if _ask(self.primary, query) == [["streaming", self._follows]]:
-                return
-            time.sleep(_POLL_MS / 1000)  # The servers tell nobody when it follows: they are asked.
-        raise ServerFailedError(
-            f"After {_FOLLOW_MS_MAX} ms the standby on port {self.standby.port} does not follow its primary."
+        until(
+            lambda: self.primary.ask(query) == [["streaming", self._follows]],
+            what=f"the standby on port {self.standby.port} does not follow its primary",
         )
-
-    def _leave(self, error: BaseException | None) -> None:
-        self._stack.__exit__(type(error) if error else None, error, None)
 
 
 postgres_pair = PostgresPair
 """
 Ask for a primary and a standby: the version wanted (`"15"`, `"18"`; none takes the newest here) and options.
 """
-
-
-def _ask(server: PostgresServer, query: str) -> list[list[str | None]]:
-    timeout_ms = _PROMOTE_S_MAX * 1000 + 5000
-    try:
-        return ask(
-            server.host,
-            server.port,
-            query,
-            user=server.user,
-            database=server.database,
-            timeout_ms=timeout_ms,
-        )
-    except NotReadyError as error:
-        raise ServerFailedError(f"{server.name} refused {query!r}: {error}") from error

@@ -14,12 +14,13 @@ from urllib.parse import quote, unquote, urlsplit
 from anarchon_testbed.containers import ContainerPlan
 from anarchon_testbed.errors import ServerFailedError, ServerUnavailableError
 from anarchon_testbed.kept import ordinary_user
-from anarchon_testbed.pgwire import NotReadyError, ask_ready
+from anarchon_testbed.pgwire import NotReadyError, ask, ask_ready
 from anarchon_testbed.programs import Program
 from anarchon_testbed.server import Server
 
 __all__ = ["PostgresServer", "postgres"]
 
+_ASK_MS_MAX = 20_000
 _PROGRAM_SECONDS_MAX = 60
 _SUPERUSER = "postgres"
 
@@ -59,6 +60,27 @@ class PostgresServer(Server):
         secret = password if user is not None else self._password
         word = f":{quote(secret, safe='')}" if secret is not None else ""
         return f"postgresql://{name}{word}@{self.host}:{self.port}/{quote(database, safe='')}"
+
+    def ask(self, query: str, *, timeout_ms: int = _ASK_MS_MAX) -> list[list[str | None]]:
+        """
+        Run one statement in a session of its own and give its rows as text, blocking.
+
+        Raises:
+            ServerFailedError: The server refuses it, in its own words.
+
+            OSError: It cannot be reached, or does not answer in time.
+        """
+        try:
+            return ask(
+                self.host,
+                self.port,
+                query,
+                user=self.user,
+                database=self.database,
+                timeout_ms=timeout_ms,
+            )
+        except NotReadyError as error:
+            raise ServerFailedError(f"{self.name} refused {query!r}: {error}") from error
 
     def _prepare(self) -> None:
         folder = self.folder / "db"

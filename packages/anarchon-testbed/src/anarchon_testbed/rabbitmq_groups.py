@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 
-from anarchon_testbed.context import Enterable, in_thread
-from anarchon_testbed.errors import ServerFailedError
+from anarchon_testbed.context import in_thread
+from anarchon_testbed.groups import ServerGroup, until
 from anarchon_testbed.kept import Kept
 from anarchon_testbed.ports import HOST, free_port
 from anarchon_testbed.programs import find_program
@@ -25,7 +24,7 @@ _AGREE_MS_MAX = 90_000
 _POLL_MS = 100
 
 
-class RabbitMQCluster(Enterable):
+class RabbitMQCluster(ServerGroup):
     """
     A cluster of `size` nodes, all of one version. A node that is killed comes back with its data.
     """
@@ -56,7 +55,7 @@ class RabbitMQCluster(Enterable):
             )
             for name in names
         ]
-        self._stack = ExitStack()
+        super().__init__()
 
     @property
     def urls(self) -> list[str]:
@@ -74,24 +73,29 @@ class RabbitMQCluster(Enterable):
         login = first.url.rpartition("@")[0]
         return f"{login}@{','.join(f'{node.host}:{node.port}' for node in self.nodes)}"
 
-    @property
-    def version(self) -> str:
-        """
-        The version of the nodes.
-        """
-        return self.nodes[0].version
-
     def leader_of(self, stream: str, *, vhost: str = "/") -> RabbitMQServer:
         """
-        Tell the node that leads a stream, blocking.
+        Name the node that leads a stream, waiting until one that runs does, blocking.
+
+        For a while after its death the others still name the one that led.
         """
+        found: list[RabbitMQServer] = []
+
+        def led() -> bool:
+            name = self._leader(stream, vhost)
+            found[:] = [node for node in self.nodes if node.node == name and node.pid is not None]
+            return bool(found)
+
+        until(led, what=f"stream {stream} has no leader", ms_max=_AGREE_MS_MAX, poll_ms=_POLL_MS)
+        return found[0]
+
+    def _leader(self, stream: str, vhost: str) -> str:
         asked = next(node for node in self.nodes if node.pid is not None)
         name = f'{{resource, <<"{vhost}">>, queue, <<"{stream}">>}}'
         told = asked.evaluate(
             f"{{ok, Q}} = rabbit_amqqueue:lookup({name}), node(amqqueue:get_pid(Q))"
         )
-        found = told.strip("'")
-        return next(node for node in self.nodes if node.node == found)
+        return told.strip("'")
 
     def agree_now(self) -> None:
         """
@@ -99,9 +103,11 @@ class RabbitMQCluster(Enterable):
         """
         running = [node for node in self.nodes if node.pid is not None]
         for node in running:
-            _until(
+            until(
                 partial(_sees, node, {one.node for one in running}),
                 what=f"the node on port {node.port} does not see the others",
+                ms_max=_AGREE_MS_MAX,
+                poll_ms=_POLL_MS,
             )
 
     async def agree(self) -> None:
@@ -110,54 +116,41 @@ class RabbitMQCluster(Enterable):
         """
         await in_thread(self.agree_now)
 
-    def _enter(self) -> None:
-        with ExitStack() as stack:
-            # The port mapper is nobody's child, so that no node takes it along when it is killed.
-            program = find_program(self.nodes[0].recipe)
-            mapper = Kept()
-            stack.callback(mapper.close)
-            mapper.run(
-                [*program.command, "--mapper"],
-                {
-                    "PATH": "/usr/bin:/bin",
-                    "ERL_EPMD_ADDRESS": HOST,
-                    "ERL_EPMD_PORT": str(self._mapper_port),
-                },
-            )
-            # Nodes that are new wait for each other: they have to be started together.
-            with ThreadPoolExecutor(len(self.nodes)) as pool:
-                starts = [pool.submit(stack.enter_context, node) for node in self.nodes]
-            for start in starts:
-                start.result()
-            self.agree_now()
-            self._stack = stack.pop_all()
+    @property
+    def _members(self) -> Sequence[RabbitMQServer]:
+        return self.nodes
 
-    def _leave(self, error: BaseException | None) -> None:
-        self._stack.__exit__(type(error) if error else None, error, None)
-
-
-def _members(node: RabbitMQServer) -> set[str]:
-    try:
-        told = node.evaluate(
-            "rabbit_nodes:all_running()"
-            if node.version[0] == "3"
-            else "rabbit_nodes:list_running()"
+    def _start(self, stack: ExitStack) -> None:
+        # The port mapper is nobody's child, so that no node takes it along when it is killed.
+        program = find_program(self.nodes[0].recipe)
+        mapper = Kept()
+        stack.callback(mapper.close)
+        mapper.run(
+            [*program.command, "--mapper"],
+            {
+                "PATH": "/usr/bin:/bin",
+                "ERL_EPMD_ADDRESS": HOST,
+                "ERL_EPMD_PORT": str(self._mapper_port),
+            },
         )
-    except ServerFailedError:
-        return set()
+        # Nodes that are new wait for each other: they have to be started together.
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            starts = [pool.submit(stack.enter_context, node) for node in self.nodes]
+        for start in starts:
+            start.result()
+
+    def _join(self, stack: ExitStack) -> None:  # noqa: ARG002 - nothing else is to be started
+        self.agree_now()
+
+
+def _seen_by(node: RabbitMQServer) -> set[str]:
+    listed = "all_running" if node.version[0] == "3" else "list_running"
+    told = node.evaluate(f"rabbit_nodes:{listed}()")
     return set(re.findall(r"[\w-]+@\w+", told))
 
 
 def _sees(node: RabbitMQServer, others: set[str]) -> bool:
-    return others <= _members(node)
-
-
-def _until(condition: Callable[[], bool], *, what: str) -> None:
-    end = time.monotonic() + _AGREE_MS_MAX / 1000
-    while not condition():
-        if time.monotonic() > end:
-            raise ServerFailedError(f"{what} after {_AGREE_MS_MAX} ms")
-        time.sleep(_POLL_MS / 1000)  # The runtime has nothing to wait on from outside.
+    return others <= _seen_by(node)
 
 
 rabbitmq_cluster = RabbitMQCluster

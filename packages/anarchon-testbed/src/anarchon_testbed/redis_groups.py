@@ -4,26 +4,22 @@ Several Redis or Valkey servers that belong together: a cluster, and a primary w
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from anarchon_testbed.context import Enterable, in_thread
-from anarchon_testbed.errors import ServerFailedError
+from anarchon_testbed.context import in_thread
+from anarchon_testbed.groups import ServerGroup, until
 from anarchon_testbed.redis_server import RedisServer, ValkeyServer
-from anarchon_testbed.resp import RespError
 
 __all__ = ["RedisCluster", "RedisSentinel", "redis_cluster", "redis_sentinel"]
 
 _SLOTS = 16_384
-_AGREE_MS_MAX = 30_000
-_POLL_MS = 20
 _LINKED = b"master_link_status:up"
 _SERVERS: dict[str, type[RedisServer]] = {"redis": RedisServer, "valkey": ValkeyServer}
 
 
-class RedisCluster(Enterable):
+class RedisCluster(ServerGroup):
     """
     A cluster: `primaries` share the slots, and `replicas` have one primary each. A silent node is failed after
     `node_timeout_ms`.
@@ -50,7 +46,7 @@ class RedisCluster(Enterable):
             for _ in range(primaries + replicas)
         ]
         self.primaries, self.replicas = made[:primaries], made[primaries:]
-        self._stack = ExitStack()
+        super().__init__()
 
     @property
     def nodes(self) -> list[RedisServer]:
@@ -66,20 +62,13 @@ class RedisCluster(Enterable):
         """
         return self.nodes[0].url
 
-    @property
-    def version(self) -> str:
-        """
-        The version of the nodes.
-        """
-        return self.nodes[0].version
-
     def agree_now(self) -> None:
         """
         Wait until every node that runs says that the cluster is whole, blocking.
         """
         for node in self.nodes:
             if node.pid is not None:
-                _until(
+                until(
                     partial(_says, node, b"cluster_state:ok", "CLUSTER", "INFO"),
                     what=f"the cluster seen from port {node.port} is not whole",
                 )
@@ -90,14 +79,11 @@ class RedisCluster(Enterable):
         """
         await in_thread(self.agree_now)
 
-    def _enter(self) -> None:
-        with ExitStack() as stack:
-            for node in self.nodes:
-                stack.enter_context(node)
-            self._join()
-            self._stack = stack.pop_all()
+    @property
+    def _members(self) -> Sequence[RedisServer]:
+        return self.nodes
 
-    def _join(self) -> None:
+    def _join(self, stack: ExitStack) -> None:  # noqa: ARG002 - nothing else is to be started
         first, share = self.nodes[0], -(-_SLOTS // len(self.primaries))
         for number, node in enumerate(self.nodes):
             node.command("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
@@ -108,25 +94,22 @@ class RedisCluster(Enterable):
             node.command("CLUSTER", "ADDSLOTSRANGE", str(number * share), str(last))
         for node in self.nodes:
             known = f"cluster_known_nodes:{len(self.nodes)}\r\n".encode()
-            _until(
+            until(
                 partial(_says, node, known, "CLUSTER", "INFO"),
                 what=f"the node on port {node.port} does not know all others",
             )
         for number, node in enumerate(self.replicas):
             primary = self.primaries[number % len(self.primaries)]
             identity = primary.command("CLUSTER", "MYID").decode()
-            _until(
+            until(
                 partial(_says, node, b"OK", "CLUSTER", "REPLICATE", identity),
                 what=f"the node on port {node.port} does not become a replica",
             )
-            _until(
+            until(
                 partial(_says, node, _LINKED, "INFO", "replication"),
                 what=f"the replica on port {node.port} does not reach its primary",
             )
         self.agree_now()
-
-    def _leave(self, error: BaseException | None) -> None:
-        self._stack.__exit__(type(error) if error else None, error, None)
 
 
 class _SentinelServer(RedisServer):
@@ -147,7 +130,7 @@ class _SentinelServer(RedisServer):
         return [*super()._command(), "--sentinel"]
 
 
-class RedisSentinel(Enterable):
+class RedisSentinel(ServerGroup):
     """
     A primary, its replicas, and sentinels that promote a replica when the primary has been silent for `down_after_ms`.
     """
@@ -172,14 +155,7 @@ class RedisSentinel(Enterable):
             _SERVERS[kind](version=version, own=True, config=settings) for _ in range(1 + replicas)
         ]
         self.sentinels: list[RedisServer] = []
-        self._stack = ExitStack()
-
-    @property
-    def version(self) -> str:
-        """
-        The version of the servers.
-        """
-        return self.servers[0].version
+        super().__init__()
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -216,33 +192,33 @@ class RedisSentinel(Enterable):
             new = self.primary
             return new is not old and new.command("ROLE")[0] == b"master"
 
-        _until(promoted, what=f"no replica of port {old.port} was promoted")
+        until(promoted, what=f"no replica of port {old.port} was promoted")
         return self.primary
 
-    def _enter(self) -> None:
-        with ExitStack() as stack:
-            for server in self.servers:
-                stack.enter_context(server)
-            first = self.servers[0]
-            for server in self.servers[1:]:
-                server.command("REPLICAOF", first.host, str(first.port))
-                server.command("CONFIG", "REWRITE")
-                _until(
-                    partial(_says, server, _LINKED, "INFO", "replication"),
-                    what=f"the replica on port {server.port} does not reach its primary",
-                )
-            lines = [
-                f"sentinel monitor {self.name} {first.host} {first.port} {self._sentinels // 2 + 1}",
-                f"sentinel down-after-milliseconds {self.name} {self._down_after_ms}",
-                f"sentinel failover-timeout {self.name} 5000",
-            ]
-            self.sentinels = [
-                stack.enter_context(_SentinelServer(lines, version=self._version, kind=self._kind))
-                for _ in range(self._sentinels)
-            ]
-            for sentinel in self.sentinels:
-                self._await_company(sentinel)
-            self._stack = stack.pop_all()
+    @property
+    def _members(self) -> Sequence[RedisServer]:
+        return self.servers
+
+    def _join(self, stack: ExitStack) -> None:
+        first = self.servers[0]
+        for server in self.servers[1:]:
+            server.command("REPLICAOF", first.host, str(first.port))
+            server.command("CONFIG", "REWRITE")
+            until(
+                partial(_says, server, _LINKED, "INFO", "replication"),
+                what=f"the replica on port {server.port} does not reach its primary",
+            )
+        lines = [
+            f"sentinel monitor {self.name} {first.host} {first.port} {self._sentinels // 2 + 1}",
+            f"sentinel down-after-milliseconds {self.name} {self._down_after_ms}",
+            f"sentinel failover-timeout {self.name} 5000",
+        ]
+        self.sentinels = [
+            stack.enter_context(_SentinelServer(lines, version=self._version, kind=self._kind))
+            for _ in range(self._sentinels)
+        ]
+        for sentinel in self.sentinels:
+            self._await_company(sentinel)
 
     def _await_company(self, sentinel: RedisServer) -> None:
         def knows_all() -> bool:
@@ -250,10 +226,7 @@ class RedisSentinel(Enterable):
             others = sentinel.command("SENTINEL", "SENTINELS", self.name)
             return (len(replicas), len(others)) == (len(self.servers) - 1, self._sentinels - 1)
 
-        _until(knows_all, what=f"the sentinel on port {sentinel.port} does not know all others")
-
-    def _leave(self, error: BaseException | None) -> None:
-        self._stack.__exit__(type(error) if error else None, error, None)
+        until(knows_all, what=f"the sentinel on port {sentinel.port} does not know all others")
 
 
 redis_cluster = RedisCluster
@@ -270,16 +243,3 @@ Ask for a primary with replicas and sentinels; `kind="valkey"` makes them Valkey
 def _says(server: RedisServer, text: bytes, *command: str) -> bool:
     answer = server.command(*command)
     return isinstance(answer, bytes) and text in answer
-
-
-def _until(condition: Callable[[], bool], *, what: str) -> None:
-    end = time.monotonic() + _AGREE_MS_MAX / 1000
-    last: Exception | None = None
-    while time.monotonic() < end:
-        try:
-            if condition():
-                return
-        except (OSError, RespError) as error:
-            last = error
-        time.sleep(_POLL_MS / 1000)  # The servers tell nobody when they agree: they are asked.
-    raise ServerFailedError(f"After {_AGREE_MS_MAX} ms {what}" + (f" ({last})." if last else "."))
