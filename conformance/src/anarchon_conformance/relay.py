@@ -51,15 +51,28 @@ class Relay:
         """
         Carry what a client sends, until this returns.
         """
-        while data := await reader.read(CHUNK_BYTES):
-            await self.send(writer, data)
+        await self.carry(reader, writer)
 
     async def replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """
         Carry what the server sends, until this returns.
         """
+        await self.carry(reader, writer)
+
+    async def carry(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        part: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        """
+        Carry bytes one way, until they end or only a part of what was read is to pass.
+        """
         while data := await reader.read(CHUNK_BYTES):
-            await self.send(writer, data)
+            passing = part(data)
+            await self.send(writer, passing)
+            if len(passing) < len(data):
+                return
 
     async def send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         """
@@ -121,51 +134,50 @@ class CuttingRelay(Relay):
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
-        self._request_bytes: int | None = None
-        self._reply_bytes: int | None = None
+        self._request_cut, self._reply_cut = _Cut(), _Cut()
 
     def lose_request(self, after: int = 0) -> None:
         """
         Cut when this many bytes more have gone to the server.
         """
-        self._request_bytes = after
+        self._request_cut.left = after
 
     def lose_reply(self, after: int = 0) -> None:
         """
         Cut when this many bytes more have come from the server.
         """
-        self._reply_bytes = after
+        self._reply_cut.left = after
 
     async def requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """
         Carry what a client sends, up to the cut.
         """
-        while data := await reader.read(CHUNK_BYTES):
-            self._request_bytes, part = _up_to(self._request_bytes, data)
-            await self.send(writer, part)
-            if len(part) < len(data):
-                return
+        await self.carry(reader, writer, self._request_cut.up_to)
 
     async def replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """
         Carry what the server sends, up to the cut.
         """
-        while data := await reader.read(CHUNK_BYTES):
-            self._reply_bytes, part = _up_to(self._reply_bytes, data)
-            await self.send(writer, part)
-            if len(part) < len(data):
-                return
+        await self.carry(reader, writer, self._reply_cut.up_to)
 
 
-def _up_to(left: int | None, data: bytes) -> tuple[int | None, bytes]:
+class _Cut:
     """
-    Say how many bytes are left before the cut, and which of *data* pass; a cut that was met is over.
+    Where a connection is cut next: after so many bytes, or nowhere.
     """
-    if left is None:
-        return None, data
-    if len(data) > left:
-        return None, data[:left]
-    return left - len(data), data
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def up_to(self, data: bytes) -> bytes:
+        """
+        Give what passes of *data*; a cut that was met is over.
+        """
+        if self.left is None:
+            return data
+        passing = data[: self.left]
+        self.left = self.left - len(data) if len(passing) == len(data) else None
+        return passing
 
 
 _Relay = TypeVar("_Relay", bound=Relay)
