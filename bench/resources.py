@@ -50,7 +50,9 @@ async def idle(path: Path, jobs: int, seconds: float) -> dict[str, Any]:
     """
     scheduler = scheduler_of(path, jobs)
     async with scheduler:
-        await asyncio.sleep(1)  # Starting up must not be in the figure.
+        await asyncio.sleep(
+            1
+        )  # What starting up leaves to do must not be in the figure, and tells nobody when it is done.
         before, begun = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
         await asyncio.sleep(seconds)
         after = resource.getrusage(resource.RUSAGE_SELF)

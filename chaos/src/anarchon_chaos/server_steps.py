@@ -37,7 +37,7 @@ class CountCalls:
 async def _count_those_back(stage: Stage) -> None:
     # What waits in the connections of a frozen server reaches it now, so that the counter has begun before.
     if stage.store.calls is not None:
-        await asyncio.sleep(1)  # It is the second that is counted.
+        await asyncio.sleep(1)  # What comes in a second is what is counted, so that it has to pass.
         await stage.count(BACK)
 
 
@@ -125,7 +125,9 @@ class StepStoreClock:
         since_ns = now_ns()
         before_ms = await stage.store.time_ms() - wall_ms()
         await asyncio.to_thread(clock.set, self.seconds)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(
+            0.2
+        )  # A server may keep the time that it has read for a tenth of a second.
         after_ms = await stage.store.time_ms() - wall_ms()
         stepped = abs(after_ms - before_ms - self.seconds * 1_000) < 5_000
         stage.note(

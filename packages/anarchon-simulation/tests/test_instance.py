@@ -22,7 +22,7 @@ def ticking(world: Any, ticks: list[float]) -> Any:
     async def main() -> None:
         try:
             while True:
-                await asyncio.sleep(1)  # virtual time
+                await asyncio.sleep(1)  # On virtual time: nothing waits.
                 ticks.append(round(world.now_s, 3))
         finally:
             ticks.append(-1.0)
@@ -90,7 +90,7 @@ def test_clock_that_drifts_fires_its_timers_by_its_own_time(world: Any) -> None:
     ticks: list[float] = []
 
     async def main() -> None:
-        await asyncio.sleep(101)  # virtual time
+        await asyncio.sleep(101)  # On virtual time: nothing waits.
         ticks.append(world.now_s)
 
     world.begin(world.instance(drift_ppm=10_000), main)
@@ -120,13 +120,13 @@ def test_blocking_callback_holds_its_own_loop_alone(world: Any) -> None:
     instance = world.instance()
 
     async def blocks() -> None:
-        time.sleep(5)  # noqa: ASYNC251 - it is meant to block
+        time.sleep(5)  # noqa: ASYNC251 - on virtual time, to block the loop is what is tested
         await asyncio.sleep(0)
         seen.append(("blocked", world.now_s))
 
     async def goes_on() -> None:
         for _ in range(3):
-            await asyncio.sleep(1)  # virtual time
+            await asyncio.sleep(1)  # On virtual time: nothing waits.
             seen.append(("other", round(world.now_s, 3)))
 
     world.begin(instance, blocks, "first")
@@ -143,7 +143,7 @@ def test_threads_take_virtual_time(world: Any) -> None:
     seen: list[tuple[str, float]] = []
 
     def works() -> str:
-        time.sleep(3)  # virtual time
+        time.sleep(3)  # On virtual time: nothing waits.
         return threading.current_thread().name
 
     async def main() -> None:
@@ -186,7 +186,7 @@ def test_thread_pool_is_bounded(world: Any) -> None:
 
     async def main() -> None:
         async def one() -> None:
-            await asyncio.to_thread(time.sleep, 2)  # virtual time
+            await asyncio.to_thread(time.sleep, 2)  # On virtual time: nothing waits.
             ends.append(world.now_s)
 
         await asyncio.gather(one(), one(), one())
@@ -201,13 +201,13 @@ def test_real_time_is_back_afterwards(world: Any) -> None:
     """
     Outside of a run, time.sleep and threading.Event are the real ones.
     """
-    before = (time.sleep, threading.Event)  # virtual time
+    before = (time.sleep, threading.Event)  # On virtual time: nothing waits.
     during: list[Any] = []
-    world.kernel.at(1, lambda: during.append(time.sleep))  # virtual time
+    world.kernel.at(1, lambda: during.append(time.sleep))  # On virtual time: nothing waits.
 
     world.pass_s(1)
 
-    assert before == (time.sleep, threading.Event)  # virtual time
+    assert before == (time.sleep, threading.Event)  # On virtual time: nothing waits.
     assert before[0] is not during[0]
 
 
@@ -218,7 +218,7 @@ def test_what_nobody_caught_is_told(world: Any) -> None:
 
     async def main() -> None:
         asyncio.get_running_loop().call_soon(lambda: 1 // 0)
-        await asyncio.sleep(1)  # virtual time
+        await asyncio.sleep(1)  # On virtual time: nothing waits.
 
     world.begin(world.instance(), main)
     world.pass_s(2)
@@ -237,13 +237,13 @@ def test_loop_that_ends_cancels_what_is_left(world: Any) -> None:
 
     async def left() -> None:
         try:
-            await asyncio.sleep(100)  # virtual time
+            await asyncio.sleep(100)  # On virtual time: nothing waits.
         finally:
             ended.append("left")
 
     async def main() -> None:
         instance.keep = asyncio.ensure_future(left())
-        await asyncio.sleep(1)  # virtual time
+        await asyncio.sleep(1)  # On virtual time: nothing waits.
 
     world.begin(instance, main)
     world.pass_s(2)

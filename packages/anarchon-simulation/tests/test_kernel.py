@@ -66,7 +66,7 @@ def test_time_jumps_to_the_next_timer(world: Any) -> None:
     woken: list[float] = []
 
     async def main() -> None:
-        await asyncio.sleep(31_536_000)  # virtual time
+        await asyncio.sleep(31_536_000)  # On virtual time: nothing waits.
         woken.append(world.now_s)
 
     world.begin(world.instance(), main)
@@ -129,7 +129,7 @@ def test_call_soon_across_threads_raises(world: Any) -> None:
         await waiting[0]
 
     async def resolves() -> None:
-        await asyncio.sleep(1)  # virtual time
+        await asyncio.sleep(1)  # On virtual time: nothing waits.
         try:
             waiting[0].set_result(None)
         except RuntimeError as error:

@@ -39,7 +39,7 @@ def slow_jobs() -> Jobs:
     @jobs.every("slow", "1h", jitter=0)
     async def slow(ctx: RunContext) -> None:
         for _ in range(12):
-            await asyncio.sleep(10)  # virtual time
+            await asyncio.sleep(10)  # On virtual time: nothing waits.
 
     return jobs
 
@@ -115,7 +115,7 @@ def test_plain_function_takes_virtual_time() -> None:
 
     @jobs.every("plain", "1h", jitter=0)
     def plain() -> None:
-        time.sleep(600)  # virtual time
+        time.sleep(600)  # On virtual time: nothing waits.
 
     report = simulate(jobs, start=START, until="80m")
     (record,) = report.ran("plain")
@@ -133,7 +133,7 @@ def test_overlap_is_skipped_and_told() -> None:
 
     @jobs.every("long", "1m", jitter=0)
     async def long() -> None:
-        await asyncio.sleep(90)  # virtual time
+        await asyncio.sleep(90)  # On virtual time: nothing waits.
 
     report = simulate(jobs, start=START, until="5m")
 

@@ -151,7 +151,7 @@ class Bodies:
         self._fired("handler: blocks")
         until_us = self.cluster.now_us() + int(duration_s * _US)
         process.held_until_us = max(process.held_until_us, until_us)
-        time.sleep(duration_s)  # Virtual: the kernel stands in for it.
+        time.sleep(duration_s)  # On virtual time: the kernel stands in for it, and nothing waits.
 
     def _toil(self, process: Process, job: JobPlan, ctx: RunContext) -> None:
         """
@@ -161,7 +161,9 @@ class Bodies:
         duration_s = self._duration_s(job, dice)
         fate = dice.random() * 100
         if dice.random() < 0.5:
-            time.sleep(duration_s)  # Virtual: the kernel stands in for it.
+            time.sleep(
+                duration_s
+            )  # On virtual time: the kernel stands in for it, and nothing waits.
         elif ctx.stopping.wait_blocking(duration_s):
             self._fired("handler: heard stopping in a thread")
         self._end(job, ctx, fate)
