@@ -45,6 +45,8 @@ class FakeClock(Enterable):
     def set(self, offset_s: int) -> None:
         """
         Put the clock wrong by so many seconds from now on.
+
+        A server that is awake may answer once more with the time that it read when it woke.
         """
         part = self._entered() / "offset.part"
         part.write_text(f"{offset_s:+d}\n", encoding="utf-8")
