@@ -5,13 +5,15 @@ Each excuse of the checker has forged histories on both of its sides: what it co
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from anarchon import RunRecord, Status
 from anarchon_chaos.checker import Finding, judge
 from anarchon_chaos.evidence import Mark, Told
-from anarchon_chaos.history import Expectation, Fault, History
+from anarchon_chaos.excuses import started_again
+from anarchon_chaos.history import Expectation, Fault, History, bodies
 
 MS = 1_000_000
 SLOT = 1_000_000
@@ -222,3 +224,217 @@ def test_a_fault_of_one_instance_is_no_absence_of_the_store(
     )
 
     assert {"all_accounted"} == broken(judge(forged))
+
+
+@pytest.fixture
+def loss(history: Forge, fault: ForgeFault) -> Callable[..., set[str]]:
+    """
+    Judge lines of one job on a store that has forgotten everything at 2 s, and again at 4 s; name what they break.
+
+    Its records are those of one attempt that ended well, unless others are given.
+    """
+
+    def judged(*marks: Mark, leases: bool = False, repeats: bool = True, **parts: Any) -> set[str]:
+        losses = [
+            fault("server killed", at_ms - 500, at_ms + 100, target="store", lost_ns=at_ms * MS)
+            for at_ms in (2_000, 4_000)
+        ]
+        expect = Expectation(complete=False, repeats=repeats, overlap=True)
+        forged = history(
+            leases=leases,
+            marks=marks,
+            faults=losses,
+            deaths={},
+            **{"expect": expect, "records": history().records[1:], **parts},
+        )
+        return broken(judge(forged)) - {"history_true"}
+
+    return judged
+
+
+def body(mark: ForgeMark, at_ms: int, *, by: str = "a", attempt: int = 1) -> tuple[Mark, Mark]:
+    """
+    Forge a handler that was at work for 100 ms.
+    """
+    return tuple(  # type: ignore[return-value]  # There are two of them.
+        mark(what, at_ms + more_ms, instance=by, attempt=attempt)
+        for what, more_ms in (("start", 0), ("end", 100))
+    )
+
+
+@pytest.mark.parametrize(
+    ("starts_ms", "excused"),
+    [
+        ((1_000, 2_000), True),
+        ((1_000, 2_800), True),
+        ((1_999, 4_000), True),
+        ((1_000, 2_800, 4_200), True),
+        ((2_800, 4_200), True),
+        ((100, 1_000), False),
+        ((1_000, 1_999), False),
+        ((2_000, 2_800), False),
+        ((2_800, 3_999), False),
+        ((4_000, 5_000), False),
+        ((1_000, 2_700, 3_000), False),
+        ((100, 1_000, 2_700), False),
+        ((1_000, 2_700, 4_100, 5_000), False),
+    ],
+)
+def test_a_run_starts_once_in_each_life_of_a_store_that_forgets(
+    loss: Callable[..., set[str]],
+    mark: ForgeMark,
+    *,
+    starts_ms: tuple[int, ...],
+    excused: bool,
+) -> None:
+    """
+    A loss excuses one more start of what had started before it; a second one on the same side of it is found.
+
+    Where nothing may be forgotten, the same histories are found all together.
+    """
+    lines = [line for at_ms in starts_ms for line in body(mark, at_ms)]
+
+    assert excused == (loss(*lines) == set())
+    for leases in (True, False):
+        assert excused == ("one_winner" not in loss(*lines, leases=leases))
+        assert "one_winner" in loss(*lines, leases=leases, repeats=False)
+    assert excused == ("attempts_bounded" not in loss(*lines))
+    assert "attempts_bounded" in loss(*lines, repeats=False)
+
+
+@pytest.mark.parametrize(
+    ("ended_ms", "again_ms", "excused"),
+    [
+        (100, 2_700, True),
+        (1_850, 2_001, True),
+        (2_700, 4_700, True),
+        (100, 1_300, False),
+        (2_700, 3_300, False),
+        (5_000, 6_000, False),
+    ],
+)
+def test_an_end_that_was_forgotten(
+    loss: Callable[..., set[str]],
+    mark: ForgeMark,
+    *,
+    ended_ms: int,
+    again_ms: int,
+    excused: bool,
+) -> None:
+    """
+    What has ended runs again as a further attempt where the store has lost that since, and nowhere else.
+    """
+    lines = (*body(mark, ended_ms), *body(mark, again_ms, by="b", attempt=2))
+
+    assert excused == ("finished_stays_finished" not in loss(*lines, leases=True))
+
+
+def test_a_fault_that_loses_nothing_excuses_nothing(
+    history: Forge, mark: ForgeMark, fault: ForgeFault
+) -> None:
+    """
+    Where whoever leads next has all that was acknowledged, a run does not start again, and has its record.
+    """
+    marks = (*body(mark, 1_000), *body(mark, 3_000, by="b"))
+    parts = {"marks": marks, "deaths": {}, "leases": False}
+    allowed = Expectation(complete=False, repeats=True)
+    kept = fault("fail-over", 2_000, 2_500, target="store")
+    lost = fault("fail-over", 2_000, 2_500, target="store", lost_ns=2_100 * MS)
+    ended = history().records[1:]
+
+    assert {"one_winner", "attempts_bounded", "finished_stays_finished", "history_true"} == broken(
+        judge(history(faults=(kept,), expect=allowed, records=(), **parts))
+    )
+    assert "one_winner" not in broken(
+        judge(history(faults=(lost,), expect=allowed, records=ended, **parts))
+    )
+
+
+def test_attempts_begin_anew_where_the_earlier_ones_were_forgotten(
+    loss: Callable[..., set[str]], mark: ForgeMark
+) -> None:
+    """
+    The first attempt may follow the second where the store has lost both, and only there.
+    """
+    second = (
+        mark("start", 600, instance="b", attempt=2),
+        mark("step", 650, instance="b", attempt=2),
+    )
+
+    assert set() == loss(*second, *body(mark, 2_700), leases=True)
+    assert {"attempts_in_order"} == loss(*second, *body(mark, 1_300), leases=True)
+
+
+def test_a_record_that_was_forgotten(
+    history: Forge, mark: ForgeMark, fault: ForgeFault, record: ForgeRecord
+) -> None:
+    """
+    What started before the loss may have no record; what started after it has one.
+    """
+    forgets = fault("server killed", 1_500, 2_100, target="store", lost_ns=2_000 * MS)
+    parts = {"leases": False, "faults": (forgets,), "deaths": {}, "slots": ()}
+    allowed = Expectation(complete=False, repeats=True)
+    before, after = body(mark, 1_999), body(mark, 2_000)
+
+    assert [] == judge(history(marks=before, records=(), expect=allowed, **parts))
+    assert {"history_true"} == broken(
+        judge(history(marks=after, records=(), expect=allowed, **parts))
+    )
+    assert [] == judge(
+        history(marks=after, records=(record(Status.SUCCESS),), expect=allowed, **parts)
+    )
+    assert {"history_true"} == broken(
+        judge(history(marks=before, records=(), expect=Expectation(complete=False), **parts))
+    )
+
+
+@pytest.mark.parametrize(
+    ("starts", "again_ms"),
+    [
+        (((1_000, 1),), ()),
+        (((1_000, 1), (2_700, 1)), (2_700,)),
+        (((1_000, 1), (2_700, 2)), (2_700,)),
+        (((1_000, 1), (2_700, 1), (3_000, 2)), (2_700,)),
+        (((1_000, 1), (2_700, 1), (4_700, 1)), (2_700, 4_700)),
+        (((2_700, 1), (3_000, 2)), ()),
+    ],
+    ids=["once", "the same again", "after its end", "once each loss", "twice", "no loss between"],
+)
+def test_what_runs_again_is_counted(
+    history: Forge,
+    mark: ForgeMark,
+    fault: ForgeFault,
+    *,
+    starts: tuple[tuple[int, int], ...],
+    again_ms: tuple[int, ...],
+) -> None:
+    """
+    Each run counts once for each loss that excuses it, and not at all where nothing may be lost.
+    """
+    losses = [
+        fault("server killed", at_ms - 500, at_ms, target="store", lost_ns=at_ms * MS)
+        for at_ms in (2_000, 4_000)
+    ]
+    marks = [line for at_ms, attempt in starts for line in body(mark, at_ms, attempt=attempt)]
+    forged, kept = (
+        history(marks=marks, faults=losses, deaths={}, expect=Expectation(repeats=repeats))
+        for repeats in (True, False)
+    )
+
+    assert [at_ms * MS for at_ms in again_ms] == [
+        each.since_ns for each in started_again(forged, bodies(forged))
+    ]
+    assert [] == started_again(kept, bodies(kept))
+
+
+def test_a_takeover_across_a_loss_is_not_counted(
+    history: Forge, mark: ForgeMark, fault: ForgeFault
+) -> None:
+    """
+    The next attempt of a run whose runner was lost is what every store promises: no loss is to blame for it.
+    """
+    forgets = fault("fail-over", 1_500, 2_100, target="store", lost_ns=2_000 * MS)
+    base = history()
+    forged = history(faults=(*base.faults, forgets), expect=Expectation(repeats=True))
+
+    assert [] == started_again(forged, bodies(forged))

@@ -7,7 +7,7 @@ the product's word is what is judged.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +16,8 @@ from anarchon_chaos.evidence import Told
 from anarchon_chaos.excuses import (
     could_not_tell,
     due_without_store,
+    forgettable,
+    life_of,
     on_record,
     teller_lost,
     told_missed,
@@ -78,13 +80,13 @@ def judge(history: History) -> list[Finding]:
     ]
 
 
-def one_winner(_history: History, found: Sequence[Body]) -> Iterator[str]:
+def one_winner(history: History, found: Sequence[Body]) -> Iterator[str]:
     """
-    An attempt of a run starts once.
+    An attempt of a run starts once; once more after each time that its store has forgotten it.
     """
-    seen: dict[tuple[str, int, int], Body] = {}
+    seen: dict[tuple[str, int, int, int], Body] = {}
     for body in found:
-        key = (*body.run, body.attempt)
+        key = (*body.run, body.attempt, life_of(history, body.since_ns))
         if key in seen:
             yield f"{body} was started on {seen[key].instance} too"
         seen[key] = body
@@ -101,28 +103,33 @@ def no_overlap(history: History, found: Sequence[Body]) -> Iterator[str]:
             yield f"{body} was at work for {both_ms:.1f} ms together with {before}"
 
 
-def attempts_in_order(_history: History, found: Sequence[Body]) -> Iterator[str]:
+def attempts_in_order(history: History, found: Sequence[Body]) -> Iterator[str]:
     """
     The attempts of a run start in their order. One may be missing: it died before its handler began.
     """
-    newest: dict[tuple[str, int], int] = {}
+    newest: dict[tuple[str, int, int], int] = {}
     for body in found:
-        before = newest.get(body.run, 0)
+        key = (*body.run, life_of(history, body.since_ns))
+        before = newest.get(key, 0)
         if body.attempt < before:
             yield f"{body} started after attempt {before}"
-        newest[body.run] = max(before, body.attempt)
+        newest[key] = max(before, body.attempt)
 
 
 def finished_stays_finished(history: History, found: Sequence[Body]) -> Iterator[str]:
     """
     Nothing starts after a body of the run has come to its end, unless a fault kept its runner from saying so.
+
+    A store that has forgotten the body since it started knows nothing of its end.
     """
-    if history.expect.repeats:
-        return
     ended: dict[tuple[str, int], Body] = {}
     for body in found:
         before = ended.get(body.run)
-        if before is not None and not could_not_tell(history, before, body.since_ns):
+        if (
+            before is not None
+            and not could_not_tell(history, before, body.since_ns)
+            and life_of(history, before.since_ns) == life_of(history, body.since_ns)
+        ):
             yield f"{body} started although attempt {before.attempt} had ended"
         if body.outcome == "ended":
             ended[body.run] = body
@@ -193,11 +200,14 @@ def attempts_bounded(history: History, found: Sequence[Body]) -> Iterator[str]:
     Where nobody lost a lease, nobody took over; and a store without leases never has a second attempt.
 
     Attempts are counted by the bodies that there were: one that was granted to somebody who never heard of it has none.
+    A store that has forgotten a run begins to count anew.
     """
     most = history.expect.attempts_max if history.leases else 1
     for run, attempts in by_run(found).items():
-        if most is not None and len(attempts) > most:
-            yield f"{run[0]} slot {run[1]} was executed {len(attempts)} times; {most} were expected"
+        lives = Counter(life_of(history, body.since_ns) for body in attempts)
+        for count in lives.values():
+            if most is not None and count > most:
+                yield f"{run[0]} slot {run[1]} was executed {count} times; {most} were expected"
 
 
 def fenced_in_time(history: History, found: Sequence[Body]) -> Iterator[str]:
@@ -225,6 +235,8 @@ def fenced_in_time(history: History, found: Sequence[Body]) -> Iterator[str]:
 def history_true(history: History, found: Sequence[Body]) -> Iterator[str]:
     """
     There is one record for each attempt that started, and a success only where a body came to its end.
+
+    What started before the store has forgotten may have no record.
     """
     by_attempt: dict[tuple[str, int, int], RunRecord] = {}
     for record in history.records:
@@ -236,7 +248,7 @@ def history_true(history: History, found: Sequence[Body]) -> Iterator[str]:
     for body in found:
         known = by_attempt.get((*body.run, body.attempt))
         if known is None:
-            if not history.expect.repeats:
+            if not forgettable(history, body):
                 yield f"{body} has no record"
         elif known.status is Status.RUNNING and (*body.run, body.attempt + 1) in by_attempt:
             yield f"{body} is told to be running, and there is a later attempt"
@@ -276,9 +288,17 @@ def no_claim_in_vain(history: History, found: Sequence[Body]) -> Iterator[str]:
 
 def no_stampede(history: History, _found: Sequence[Body]) -> Iterator[str]:
     """
-    A store that is back is not overrun by all that waited for it.
+    A store that is gone is not run down by those who wait for it, and one that is back is not overrun by them.
     """
-    most = history.expect.calls_back_max
+    expect = history.expect
+    for fault in history.faults:
+        for name, tried in fault.knocks.items():
+            if expect.knocks_max is not None and tried > expect.knocks_max:
+                yield (
+                    f"{name} tried {tried} connections while the store was gone;"
+                    f" {expect.knocks_max} were expected at the most"
+                )
+    most = expect.calls_back_max
     for count in history.counts:
         if count.when == BACK and most is not None and count.total > most:
             yield f"{count.total} calls reached the store {BACK}; {most} were expected at the most"

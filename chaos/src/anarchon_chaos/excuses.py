@@ -11,7 +11,16 @@ from collections.abc import Iterator, Sequence
 from anarchon import Status
 from anarchon_chaos.history import MS, Body, Fault, History
 
-__all__ = ["could_not_tell", "due_without_store", "on_record", "teller_lost", "told_missed"]
+__all__ = [
+    "could_not_tell",
+    "due_without_store",
+    "forgettable",
+    "life_of",
+    "on_record",
+    "started_again",
+    "teller_lost",
+    "told_missed",
+]
 
 _MARGIN_MS = 1_000
 _WORD_MS = 500
@@ -30,6 +39,44 @@ def could_not_tell(history: History, ended: Body, again_ns: int) -> bool:
         )
 
     return any(map(between, history.faults))
+
+
+def life_of(history: History, at_ns: int) -> int:
+    """
+    Say how often, until an instant, the store has lost what it had acknowledged, where it was allowed to.
+
+    Whatever has started in another life of the store may be unknown to it; within one life every promise holds, so that
+    one loss excuses one start more.
+    """
+    if not history.expect.repeats:
+        return 0
+    return sum(fault.lost_ns is not None and fault.lost_ns <= at_ns for fault in history.faults)
+
+
+def forgettable(history: History, body: Body) -> bool:
+    """
+    Say whether the store has lost what it knew of a body since that started, where it was allowed to.
+    """
+    return life_of(history, body.since_ns) < life_of(history, history.ended_ns)
+
+
+def started_again(history: History, found: Sequence[Body]) -> list[Body]:
+    """
+    Give the first body of each run in each life of the store that only the loss before it excuses.
+
+    That is one whose attempt, or a later one, had started in an earlier life, or whose run had ended there.
+    """
+    again: dict[tuple[str, int, int], Body] = {}
+    before: dict[tuple[str, int], list[tuple[int, Body]]] = {}
+    for body in found:
+        life = life_of(history, body.since_ns)
+        if any(
+            earlier < life and (old.attempt >= body.attempt or old.outcome == "ended")
+            for earlier, old in before.get(body.run, ())
+        ):
+            again.setdefault((*body.run, life), body)
+        before.setdefault(body.run, []).append((life, body))
+    return list(again.values())
 
 
 def on_record(history: History) -> set[tuple[str, int]]:

@@ -45,6 +45,9 @@ class Fault:
 
     ``target`` is an instance's name, or "store". ``stalls`` is true where the target cannot renew leases meanwhile;
     ``arrives`` where it cannot know that it does: its requests are carried out, until its handler is cancelled.
+    ``lost_ns`` is when a store has lost what it had acknowledged and not kept: nothing was acknowledged from the
+    fault's beginning until then. None where nothing can be lost. ``knocks`` counts, by instance, the connections that
+    were tried while the store's server was gone, where the proxies tell that.
     """
 
     kind: str
@@ -54,6 +57,8 @@ class Fault:
     bites: int
     stalls: bool = True
     arrives: bool = False
+    lost_ns: int | None = None
+    knocks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,8 @@ class Expectation:
 
         takeovers_min: How many takeovers there are at least.
 
-        repeats: A body may start again after one has ended: the store was allowed to forget.
+        repeats: The store was allowed to forget at its faults' ``lost_ns``: what had started before that may start
+            once more after it.
 
         told: Event types that instances told of, as "type" or "type:job" or "type:words in it".
 
@@ -107,6 +113,8 @@ class Expectation:
         settle_ms: How long to wait for the slots after the last fault.
 
         calls_back_max: How many calls may reach the store in its first second after a fault.
+
+        knocks_max: How many connections each instance may try while the store's server is gone.
 
         quiet_after_ms: Nobody starts between this long after a fault of the store begins and its end.
     """
@@ -120,6 +128,7 @@ class Expectation:
     overlap: bool = False
     settle_ms: int = 15_000
     calls_back_max: int | None = None
+    knocks_max: int | None = None
     quiet_after_ms: int | None = None
 
 

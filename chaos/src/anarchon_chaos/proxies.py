@@ -78,6 +78,7 @@ class Wire:
         self._proxy = proxy
         self._hello = hello
         self._long_hello = long_hello
+        self.name = str(proxy.name)
         self.port = port
         self.fault: str | None = None
         self.bites = 0
@@ -137,8 +138,7 @@ class Wire:
         look_bytes = {"upstream": len(self._hello), "downstream": self._answer_bytes}
         total = 0
         for way, looks in self._looks_swallowed.items():
-            name = self._proxy.name
-            lost = await asyncio.to_thread(self._server.bytes_swallowed, name, way)
+            lost = await asyncio.to_thread(self._server.bytes_swallowed, self.name, way)
             total += max(0, lost - looks * look_bytes[way])
         return total
 
@@ -188,6 +188,12 @@ class Proxies:
         wire = Wire(self._server, proxy, port=port, hello=hello, long_hello=long_hello)
         await wire.measure()
         return wire
+
+    async def connections(self) -> Mapping[str, int]:
+        """
+        Count the connections that each proxy has had, by its name; nothing where the Toxiproxy does not tell us.
+        """
+        return await asyncio.to_thread(self._server.connections)
 
     def _create(self, name: str, upstream: str) -> tuple[Any, int]:
         # A server that starts at this moment may take a port that has just been seen to be free.

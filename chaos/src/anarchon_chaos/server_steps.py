@@ -56,10 +56,13 @@ class KillServer:
         server = stage.store.server
         assert server is not None
         await stage.count_from_now()
+        before = await stage.connections()
         since_ns = now_ns()
         await server.kill()
         dead = server.pid is None
         await asyncio.sleep(self.down_ms / 1_000)
+        after = await stage.connections()
+        lost_ns = now_ns()
         await server.start()
         stage.note(
             Fault(
@@ -68,6 +71,8 @@ class KillServer:
                 since_ns=since_ns,
                 until_ns=now_ns(),
                 bites=int(dead),
+                lost_ns=lost_ns,
+                knocks={name: count - before.get(name, 0) for name, count in after.items()},
             )
         )
         await _count_those_back(stage)
@@ -187,7 +192,7 @@ class FailOver:
         assert group is not None
         since_ns = now_ns()
         before = await asyncio.to_thread(group.leader)
-        await group.fail_over()
+        lost_ns = await group.fail_over()
         stage.note(
             Fault(
                 kind="fail-over",
@@ -195,5 +200,6 @@ class FailOver:
                 since_ns=since_ns,
                 until_ns=now_ns(),
                 bites=int(await asyncio.to_thread(group.leader) != before),
+                lost_ns=lost_ns,
             )
         )

@@ -234,6 +234,19 @@ class Stage:
                 await asyncio.sleep(min(left_ms / 1_000, 0.5))
         return bites
 
+    async def connections(self) -> Mapping[str, int]:
+        """
+        Count the connections that each instance has tried so far, a look at its wire too; nothing where no proxy tells.
+        """
+        if self._proxies is None:
+            return {}
+        counted = await self._proxies.connections()
+        return {
+            name: counted[wire.name]
+            for name, wire in self.wires.items()
+            if wire.name in counted and self.workers[name].alive
+        }
+
     def note(self, fault: Fault) -> None:
         """
         Write down what was done.

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from anarchon import Status
+from anarchon_chaos.excuses import forgettable, started_again
 from anarchon_chaos.history import MS, bodies, overlaps, takeovers
 from anarchon_chaos.running import Result
 
@@ -26,6 +27,10 @@ class Summary:
     when the next one was granted, and could change nothing. ``missed`` counts slots that no body brought to an end;
     ``bytes_dropped`` the bytes that wires took in and did not pass on. ``calls`` are those that reached the store's
     server, as it counts them itself, by when that was and what was called.
+
+    ``repeated`` counts runs that were started again because their store had forgotten them, once for each loss, and
+    ``forgotten`` attempts that have no record because of one; None where nothing was allowed to be lost. ``knocks``
+    has the most connections that each instance tried while the store's server was gone.
     """
 
     store: str
@@ -44,6 +49,9 @@ class Summary:
     faults: Mapping[str, int]
     bytes_dropped: int = 0
     calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    repeated: int | None = None
+    forgotten: int | None = None
+    knocks: Mapping[str, int] = field(default_factory=dict)
     problems: Sequence[str] = ()
 
     def as_data(self) -> dict[str, Any]:
@@ -78,8 +86,13 @@ def summarise(result: Result) -> Summary:
     ended = {body.run for body in found if body.outcome == "ended"}
     given = takeovers(history, found) if history.leases else []
     bitten: Counter[str] = Counter()
+    knocks: dict[str, int] = {}
     for fault in history.faults:
         bitten[fault.kind] += fault.bites
+        for name, count in fault.knocks.items():
+            knocks[name] = max(count, knocks.get(name, 0))
+    lossy = history.expect.repeats
+    recorded = {(record.job, record.slot, record.attempt) for record in history.records}
     return Summary(
         store=case.store.name,
         scenario=case.scenario.name,
@@ -106,6 +119,14 @@ def summarise(result: Result) -> Summary:
         faults=dict(bitten),
         bytes_dropped=sum(history.swallowed.values()),
         calls={count.when: dict(count.calls) for count in history.counts},
+        repeated=len(started_again(history, found)) if lossy else None,
+        forgotten=sum(
+            forgettable(history, body) and (*body.run, body.attempt) not in recorded
+            for body in found
+        )
+        if lossy
+        else None,
+        knocks=knocks,
         problems=problems,
     )
 
@@ -122,9 +143,18 @@ def bites(summary: Summary) -> str:
 
 def counted(summary: Summary) -> list[str]:
     """
-    Say in words how many calls reached the store.
+    Say in words how many calls reached the store, how often it was knocked at in vain, and what its loss has cost.
     """
     said = []
+    if summary.repeated is not None:
+        said.append(
+            f"measured: {summary.repeated} runs were started again because the store had forgotten them, and"
+            f" {summary.forgotten} attempts have no record"
+        )
+    if summary.knocks:
+        said.append(
+            f"an instance tried {max(summary.knocks.values())} connections at the most while the store was gone"
+        )
     for when, calls in summary.calls.items():
         total = sum(calls.values())
         detail = ", ".join(f"{name} {count}" for name, count in sorted(calls.items()))

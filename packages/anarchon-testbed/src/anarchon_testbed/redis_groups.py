@@ -187,6 +187,12 @@ class RedisSentinel(ServerGroup):
         """
         old = self.primary
         old.kill_now()
+        return self.successor_of(old)
+
+    def successor_of(self, old: RedisServer) -> RedisServer:
+        """
+        Wait until the sentinels have promoted another server than *old*, blocking; gives that one.
+        """
 
         def promoted() -> bool:
             new = self.primary

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
@@ -17,6 +19,7 @@ from anarchon_testbed.server import Server
 __all__ = ["ToxiproxyServer", "toxiproxy"]
 
 _ANSWER_SECONDS_MAX = 5
+_ACCEPTED = re.compile(r'"name":"([^"]*)".*"message":"Accepted client"')
 _COUNTER = re.compile(r"toxiproxy_proxy_(received|sent)_bytes_total\{(.*)\} (\S+)")
 
 
@@ -53,6 +56,14 @@ class ToxiproxyServer(Server):
             if f'proxy="{proxy}"' in labels and f'direction="{direction}"' in labels:
                 total += float(value) if way == "received" else -float(value)
         return round(total)
+
+    def connections(self) -> Mapping[str, int]:
+        """
+        Count the connections that each proxy has accepted, by its name, whether its upstream was there or not.
+
+        They are read from the log, which only a server that was started here has.
+        """
+        return Counter(_ACCEPTED.findall(self.log))
 
     def _get(self, path: str) -> str:
         connection = HTTPConnection(self.host, self.port, timeout=_ANSWER_SECONDS_MAX)
