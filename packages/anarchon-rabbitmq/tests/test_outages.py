@@ -193,7 +193,7 @@ def test_a_consumer_that_lost_its_channel(
             'rabbit_networking:close_connections(rabbit_networking:local_connections(), "test")',
         ]
         async with opened(broker.url) as backend, opened(broker.url) as other:
-            winners = []
+            winners: list[tuple[Verdict, Verdict]] = []
             for number in range(6):
                 disturbing = asyncio.ensure_future(
                     asyncio.to_thread(broker.evaluate, kinds[number % 2])

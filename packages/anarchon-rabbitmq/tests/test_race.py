@@ -12,9 +12,10 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import aio_pika
 import pytest
@@ -33,10 +34,18 @@ SLOTS = 5_000 if SOAK else 800
 CLUSTERS = ["3.10", "4"] if SOAK else ["4"]
 PROCESSES = 4
 RACE_SECONDS_MAX = 800 if SOAK else 200
-LONGEST_MS_MAX = 5_000 + 20_000
+CALM_TIMEOUT_MS = 60_000
 """
-The deadline of a claim, and how long a busy machine may keep a process from running.
+The deadline of claims that nothing disturbs: a busy machine alone makes none of them fail.
 """
+
+ROUGH_TIMEOUT_MS = 5_000
+LATE_MS_MAX = 5_000
+"""
+How long after its deadline, by a timer of the same process, a claim may end on a machine that is busy.
+"""
+
+T = TypeVar("T")
 
 Started = Callable[..., subprocess.Popen[str]]
 
@@ -46,9 +55,11 @@ class Race:
     Racers in processes of their own.
     """
 
-    def __init__(self, started: Started, url: str, prefix: str, *, legs: int = 1) -> None:
+    def __init__(
+        self, started: Started, url: str, prefix: str, *, legs: int, timeout_ms: int
+    ) -> None:
         self._racers = [
-            started("race", url, prefix, f"racer-{number}", SLOTS, legs)
+            started("race", url, prefix, f"racer-{number}", SLOTS, legs, timeout_ms)
             for number in range(PROCESSES)
         ]
         for racer in self._racers:
@@ -65,6 +76,13 @@ class Race:
             tell(racer, str(self._first))
         for racer in self._racers:
             assert "under way" == line(racer)
+
+    def end_leg(self) -> None:
+        """
+        Let the racers come to the leg's end: until now they claim, however fast they are.
+        """
+        for racer in self._racers:
+            tell(racer)
 
     def end(self) -> list[dict[str, Any]]:
         """
@@ -94,8 +112,10 @@ def test_one_winner_on_one_node(version: str, prefix: str, started: Started) -> 
     """
     16 claimers in 4 processes: each slot has exactly one winner, and every process wins some.
     """
-    race = Race(started, testbed.shared_url("rabbitmq", version), prefix)
+    url = testbed.shared_url("rabbitmq", version)
+    race = Race(started, url, prefix, legs=1, timeout_ms=CALM_TIMEOUT_MS)
     race.run_leg()
+    race.end_leg()
     told = race.end()
 
     assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
@@ -111,19 +131,24 @@ async def claims_go_on(url: str, prefix: str, job: str) -> list[Verdict]:
     verdicts = []
     for token in ("one", "two"):
         backend = RabbitMQBackend(url, prefix=prefix)
-        for _ in range(200):
-            try:
-                await backend.open(timeout_ms=30_000)
-            except StoreUnavailableError:
-                await asyncio.sleep(0.1)  # A node that returns has no copy of the stream at first.
-            else:
-                break
-        (answer,) = await backend.claim(
-            [ClaimRequest(job=job, slot=slot, token=token, instance_id=token)], timeout_ms=30_000
-        )
+        request = ClaimRequest(job=job, slot=slot, token=token, instance_id=token)
+        await until_answered(partial(backend.open, timeout_ms=30_000))
+        (answer,) = await until_answered(partial(backend.claim, [request], timeout_ms=30_000))
         verdicts.append(answer.verdict)  # type: ignore[union-attr]  # An error has no verdict, and fails the test.
         await backend.close()
     return verdicts
+
+
+async def until_answered(call: Callable[[], Awaitable[T]]) -> T:
+    """
+    Ask as a scheduler does: a node that returns has no copy of the stream at first, and drops who is connected.
+    """
+    for _ in range(200):
+        try:
+            return await call()
+        except StoreUnavailableError:
+            await asyncio.sleep(0.1)  # The pause between two tries.
+    raise TimeoutError("no answer in any try")
 
 
 @pytest.mark.parametrize("version", CLUSTERS)
@@ -136,17 +161,20 @@ def test_one_winner_in_a_cluster_that_loses_its_leader(
     A claim under way is asked again with its token, and answered as it went. No claim outlasts its deadline.
     """
     with testbed.rabbitmq_cluster(version) as cluster:
-        race = Race(started, cluster.url, prefix, legs=3)
+        race = Race(started, cluster.url, prefix, legs=3, timeout_ms=ROUGH_TIMEOUT_MS)
         race.run_leg()
         leader = cluster.leader_of(f"{prefix}.runs")
+        race.end_leg()
         follower = next(node for node in cluster.nodes if node is not leader)
         race.run_leg()
         follower.kill_now()
+        race.end_leg()
         follower.start_now()
         back = asyncio.run(claims_go_on(follower.url, prefix, "at the follower"))
         leader = cluster.leader_of(f"{prefix}.runs")
         race.run_leg()
         leader.kill_now()
+        race.end_leg()
         heir = cluster.leader_of(f"{prefix}.runs")
         told = race.end()
         after = asyncio.run(claims_go_on(cluster.url, prefix, "without the leader"))
@@ -154,8 +182,10 @@ def test_one_winner_in_a_cluster_that_loses_its_leader(
     assert dict.fromkeys(range(SLOTS), 1) == dict(sorted(winners(told).items()))
     assert [[Verdict.WON, Verdict.TAKEN]] * 2 == [back, after]
     assert heir is not leader
-    assert 0 < sum(each["failures"] for each in told), "nothing failed: nothing was killed in time"
-    assert max(each["longest_ms"] for each in told) <= LONGEST_MS_MAX
+    assert 0 < sum(each["failures"] for each in told), (
+        "no claim was under way when the nodes were killed"
+    )
+    assert max(each["late_ms"] for each in told) <= LATE_MS_MAX
 
 
 def test_a_quorum_queue_with_a_length_limit_has_several_winners(
