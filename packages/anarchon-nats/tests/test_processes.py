@@ -27,7 +27,7 @@ SOAK = bool(os.environ.get("ANARCHON_SOAK"))
 `make soak` asks for races as long as they were asked for; without, they are short.
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 if SOAK else 120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 if SOAK else 300)]
 
 RUNS = 5_000 if SOAK else 600
 """
@@ -35,7 +35,10 @@ How many slots a race is about.
 """
 
 PROCESSES = 4
-DEADLINE_MS = 2_000
+LATE_MS_MAX = 5_000
+"""
+How long after its deadline, by a timer of the same process, a call may end on a machine that is busy.
+"""
 
 Started = Callable[..., subprocess.Popen[str]]
 Opened = Callable[..., AbstractAsyncContextManager[NatsBackend]]
@@ -50,7 +53,7 @@ class Outcome:
     wins: dict[int, int]
     winners: int
     unknown: int
-    longest_ms: float
+    late_ms: float
 
 
 class Race:
@@ -82,16 +85,18 @@ class Race:
 
     def end(self) -> Outcome:
         """
-        Wait for all, and count.
+        Tell all that it is enough, wait for them, and count.
         """
-        outputs = [racer.communicate(timeout=800 if SOAK else 110) for racer in self.racers]
+        for racer in self.racers:
+            tell(racer)
+        outputs = [racer.communicate(timeout=800 if SOAK else 250) for racer in self.racers]
         assert [""] * PROCESSES == [errors for _, errors in outputs]
         told = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
         return Outcome(
             wins=dict(sorted(Counter(chain.from_iterable(each["won"] for each in told)).items())),
             winners=sum(bool(each["won"]) for each in told),
             unknown=sum(each["unknown"] for each in told),
-            longest_ms=max(each["longest_ms"] for each in told),
+            late_ms=max(each["late_ms"] for each in told),
         )
 
 
@@ -162,6 +167,6 @@ def test_one_winner_while_a_node_dies(
         cluster.agree_now()
 
     assert dict.fromkeys(range(RUNS), 1) == outcome.wins
-    # Nothing but the deadline ends a call to a node that is gone; the rest is for a machine that is busy.
-    assert outcome.longest_ms < DEADLINE_MS + 8_000
+    # Nothing but the deadline ends a call to a node that is gone.
+    assert outcome.late_ms < LATE_MS_MAX
     assert outcome.unknown or victim == "follower", "who lost the leader heard nothing for a while"
