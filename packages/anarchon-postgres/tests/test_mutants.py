@@ -26,6 +26,9 @@ CAUGHT = [
     ("no_not_after", "LAT-3"),
     ("kept_token", "REL-2"),
     ("prunes_running", "HIS-8"),
+    ("looks_past_token", "CLM-4"),
+    ("looks_past_lease", "TKO-5"),
+    ("looks_past_skip", "OVL-2"),
     ("mute", "HNT-2"),
 ]
 

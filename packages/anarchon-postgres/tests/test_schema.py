@@ -143,6 +143,34 @@ def test_a_migration_may_be_run_again(
     assert (WELL, 1) == asyncio.run(scenario())
 
 
+def test_tables_of_the_first_version_are_upgraded(
+    opened: Opened, shared_dsn: str, schema: str, ask: Ask
+) -> None:
+    """
+    What an older release has made gets what it lacks when a newer instance opens, and keeps its records.
+    """
+
+    async def scenario() -> tuple[list[Any], list[Any], list[Any], int]:
+        async with opened() as backend:
+            before = await life(backend, ask)
+            await executed(
+                shared_dsn,
+                f"DROP FUNCTION {schema}.claim_one_v1",
+                f"UPDATE {schema}.meta SET value = 1 WHERE key = 'schema_version'",
+                "SELECT 1",
+            )
+        async with opened() as backend:
+            after = await life(backend, ask, "other")
+            meta = await executed(shared_dsn, f"SELECT key, value FROM {schema}.meta")
+            records = await backend.history(None, limit=9, timeout_ms=TIMEOUT_MS)
+            return before, after, [tuple(row) for row in meta], len(records)
+
+    before, after, meta, records = asyncio.run(scenario())
+
+    assert (WELL, WELL, 2) == (before, after, records)
+    assert {("schema_version", 2), ("protocol_version", 1)} == set(meta)
+
+
 @pytest.mark.parametrize(
     ("key", "told"),
     [

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from anarchon.errors import BackendError, StoreRefusedError, StoreUnavailableError
-from anarchon_postgres.operations import Operation
+from anarchon_postgres.operations import Alone, Operation
 from anarchon_postgres.rows import AnyRequest, check_request
+from anarchon_postgres.schema import statement_sql
 from anarchon_postgres.session import Session
 from anarchon_postgres.trouble import is_for_data, store_error
 
@@ -53,6 +54,8 @@ class Batch:
             StoreUnavailableError: The server refused a later piece when earlier ones
                 had been written; asked again, those get the same answers.
         """
+        if len(requests) == 1 and operation.alone is not None:
+            return [await self._one(session, operation, operation.alone, requests[0])]
         answers: dict[int, Answer | BackendError] = {}
         fit: list[tuple[int, Request]] = []
         for index, request in enumerate(requests):
@@ -75,6 +78,38 @@ class Batch:
                 raise StoreUnavailableError(msg) from error
         return [answers[index] for index in range(len(requests))]
 
+    async def _one(
+        self,
+        session: Session,
+        operation: Operation[Request, Answer],
+        alone: Alone[Request, Answer],
+        request: Request,
+    ) -> Answer | BackendError:
+        """
+        Answer one request by the statement for one.
+        """
+        unfit = check_request(request)
+        if unfit is not None:
+            return unfit
+        pruning = self._pruning()
+        if pruning[1] is not None:
+            # It is time to forget records, which the function for a batch does.
+            answers: dict[int, Answer | BackendError] = {}
+            await self._piece(session, operation, ((0, request),), answers, pruning)
+            return answers[0]
+        statement = self._statements.get(alone.part)
+        if statement is None:
+            statement = self._statements[alone.part] = statement_sql(alone.part, self._schema)
+        try:
+            (row,) = await session.fetch(
+                statement, *operation.values(request), pruning[0], session.left_ms()
+            )
+        except Exception as error:
+            if not is_for_data(error):
+                raise
+            return store_error(error, session.place)
+        return alone.answer(request, row)
+
     def _statement(self, operation: Operation[Any, Any]) -> str:
         """
         Return one and the same text for an operation each time; it is what connections know a statement by.
@@ -90,8 +125,9 @@ class Batch:
         operation: Operation[Request, Answer],
         piece: Sequence[tuple[int, Request]],
         answers: dict[int, Answer | BackendError],
+        pruning: tuple[int, int | None] | None = None,
     ) -> None:
-        extra = self._pruning() if operation.prunes else ()
+        extra = (pruning or self._pruning()) if operation.prunes else ()
         try:
             rows = await session.fetch(
                 self._statement(operation),

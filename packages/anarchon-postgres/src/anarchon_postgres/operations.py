@@ -27,10 +27,25 @@ from anarchon_postgres.driver import Row
 from anarchon_postgres.rows import DURATION_MS_MAX, AnyRequest, view_of
 from anarchon_postgres.schema import quoted
 
-__all__ = ["CLAIM", "FINISH", "REGISTER", "RELEASE", "RENEW", "Operation"]
+__all__ = ["CLAIM", "FINISH", "REGISTER", "RELEASE", "RENEW", "Alone", "Operation"]
 
 Request = TypeVar("Request", bound=AnyRequest)
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone(Generic[Request, Answer]):
+    """
+    A statement for one request: it takes the values themselves, then how many records a job keeps, then the time left.
+
+    Args:
+        part: The file that holds it.
+
+        answer: Reads its row.
+    """
+
+    part: str
+    answer: Callable[[Request, Row], Answer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,8 @@ class Operation(Generic[Request, Answer]):
         answer: Reads the row of a request.
 
         prunes: Whether the function also takes what it needs to forget old records.
+
+        alone: How one request is asked, where that is cheaper than a batch of one.
     """
 
     function: str
@@ -55,6 +72,7 @@ class Operation(Generic[Request, Answer]):
     values: Callable[[Request], tuple[Any, ...]]
     answer: Callable[[Request, Row], Answer | BackendError]
     prunes: bool = False
+    alone: Alone[Request, Answer] | None = None
 
     def statement(self, schema: str) -> str:
         """
@@ -85,6 +103,39 @@ def _claimed(request: ClaimRequest, row: Row) -> ClaimAnswer:
         run=view_of(row),
         wait_ms=request.slot - now_ms if verdict is Verdict.EARLY else 0,
     )
+
+
+def _claimed_alone(request: ClaimRequest, row: Row) -> ClaimAnswer:
+    told: list[str | None] | None = row["told"]
+    if told is not None:
+        return _claimed(request, _row_of(told))
+    top: int = row["top"]
+    reason = None
+    if row["run_slot"] == request.slot:
+        verdict = Verdict.RUNNING
+    elif request.slot < top:
+        verdict, reason = Verdict.LATE, AnswerReason.SUPERSEDED
+    else:
+        verdict, reason = Verdict.DONE, AnswerReason.ENDED
+    return ClaimAnswer(
+        verdict=verdict,
+        reason=reason,
+        store_now_ms=row["now_ms"],
+        high=top,
+        since_ms=row["since"],
+        run=view_of(row),
+    )
+
+
+def _row_of(told: Sequence[str | None]) -> Row:
+    """
+    Name the texts that a function has put into one array.
+    """
+    row: dict[str, Any] = dict(zip(_TOLD, told, strict=True))
+    for name in _TOLD_INTEGERS:
+        row[name] = None if row[name] is None else int(row[name])
+    row["recorded"] = row["recorded"] == "true"
+    return row
 
 
 def _registered(request: RegisterRequest, row: Row) -> RegisterAnswer | BackendError:
@@ -146,6 +197,16 @@ def _finish_values(request: FinishRequest) -> tuple[Any, ...]:
     )
 
 
+_TOLD_INTEGERS = ("now_ms", "top", "prior", "since", "run_slot", "run_attempt", "run_remaining_ms")
+_TOLD = (
+    "verdict",
+    "why",
+    *_TOLD_INTEGERS[:4],
+    "recorded",
+    *_TOLD_INTEGERS[4:],
+    "run_instance_id",
+)
+
 _KEY = ("text", "bigint", "bigint", "text")
 
 CLAIM: Operation[ClaimRequest, ClaimAnswer] = Operation(
@@ -165,6 +226,7 @@ CLAIM: Operation[ClaimRequest, ClaimAnswer] = Operation(
     values=_claim_values,
     answer=_claimed,
     prunes=True,
+    alone=Alone(part="look", answer=_claimed_alone),
 )
 REGISTER: Operation[RegisterRequest, RegisterAnswer] = Operation(
     function="register_v1",

@@ -19,13 +19,14 @@ __all__ = [
     "check_schema",
     "migration_sql",
     "quoted",
+    "statement_sql",
 ]
 
 DEFAULT_SCHEMA: Final = "anarchon"
 
 # Step n leads from version n to version n + 1. A step that a release has carried is never edited: a later one adds
 # functions of a new name, so that instances of the older release go on while the fleet is renewed.
-_STEPS: Final = (("tables", "guard", "claim", "closing", "register"),)
+_STEPS: Final = (("tables", "guard", "claim", "closing", "register"), ("single",))
 
 SCHEMA_VERSION: Final = len(_STEPS)
 """
@@ -149,6 +150,14 @@ def migration_sql(schema: str = DEFAULT_SCHEMA, *, grant_to: str | None = None) 
     )
     grants = "" if grant_to is None else _GRANTS.format(schema=name, role=quoted(grant_to))
     return _FRAME.format(name=schema, schema=name, steps=steps, grants=grants)
+
+
+def statement_sql(part: str, schema: str) -> str:
+    """
+    Return a statement that is kept beside the functions, without its comments: some servers read it at each call.
+    """
+    lines = _read(part, schema).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
 
 
 def _read(part: str, schema: str) -> str:
