@@ -77,6 +77,14 @@ LIF-7 MUST []
 LIF-8 MUST [line]
     A call to a store that has fallen silent ends by its timeout, with a StoreUnavailableError
     if it was not answered.
+LIF-9 MUST []
+    close() while open() is under way ends it with a BackendStateError, and the backend is
+    closed.
+LIF-10 MUST []
+    A backend whose open() was cancelled is unopened: open() may be called again.
+LIF-11 MUST [line]
+    An open() that finds its store silent ends by its timeout with a StoreUnavailableError, and
+    may be called again.
 BAT-1 MUST []
     A batch of mixed requests is answered in the order of the requests, each as if it were
     alone.

@@ -33,6 +33,19 @@ _PLAUSIBLE_MS = (1_577_836_800_000, 7_258_118_400_000)
 _SILENT_PART = 30
 _LATE_TIMES = 6
 
+_PASSES = (0, 1, 2, 4, 8, 16, 32, 64)
+"""
+How many passes of the event loop an open() is let go on for before it is interrupted.
+"""
+
+
+async def _let_run(passes: int) -> None:
+    """
+    Let every other task run until it waits, as many times.
+    """
+    for _ in range(passes):
+        await asyncio.sleep(0)
+
 
 def _calls(
     backend: LeaseBackend, instance: Instance, *, timeout_ms: int | None = None
@@ -251,3 +264,79 @@ async def test_call_to_a_silent_store_ends_by_its_timeout(bench: Bench) -> None:
             await backend.close()
 
         assert max(took_ms) < timeout_ms * _LATE_TIMES
+
+
+@clause("LIF-9")
+async def test_close_ends_an_open_that_is_under_way(bench: Bench) -> None:
+    """
+    However far open() has come, it does not come back from a backend that was closed meanwhile.
+    """
+    async with bench.world() as world:
+        instance = await world.join()
+        for passes in _PASSES:
+            backend = instance.backend.clone()
+            opening = asyncio.ensure_future(backend.open(timeout_ms=bench.timeout_ms))
+            await _let_run(passes)
+            under_way = not opening.done()
+            await backend.close()
+            async with asyncio.timeout(bench.timeout_ms / 1_000):
+                (ended,) = await asyncio.gather(opening, return_exceptions=True)
+
+            assert isinstance(ended, BackendStateError) if under_way else ended is None, ended
+            for call in _calls(backend, instance):
+                with pytest.raises(BackendStateError):
+                    await call()
+            with pytest.raises(BackendStateError):
+                await backend.open(timeout_ms=bench.timeout_ms)
+
+
+@clause("LIF-10")
+async def test_open_that_was_cancelled_may_be_called_again(bench: Bench) -> None:
+    """
+    However far open() had come when its caller gave up, the next one opens the backend.
+    """
+    async with bench.world() as world:
+        instance = await world.join()
+        for index, passes in enumerate(_PASSES):
+            backend = instance.backend.clone()
+            opening = asyncio.ensure_future(backend.open(timeout_ms=bench.timeout_ms))
+            await _let_run(passes)
+            opening.cancel()
+            try:
+                (ended,) = await asyncio.gather(opening, return_exceptions=True)
+                if ended is not None:
+                    await backend.open(timeout_ms=bench.timeout_ms)
+                again = Instance(backend=backend, label=f"again {index}", bench=bench)
+                answer = await again.claim(world.slot(1), job=f"job-{index}")
+            finally:
+                await backend.close()
+
+            assert ended is None or isinstance(ended, asyncio.CancelledError), ended
+            assert Verdict.WON == answer.verdict
+
+
+@clause("LIF-11")
+async def test_open_that_found_no_store_may_be_called_again(bench: Bench) -> None:
+    """
+    Whoever finds no store asks again, and hears of the store again, not of the backend's state.
+    """
+    opened = bench.profile.line
+    assert opened is not None
+    loop = asyncio.get_running_loop()
+    timeout_ms = max(bench.short_ms, bench.timeout_ms // _SILENT_PART)
+    took_ms = []
+    async with opened(bench.namespace()) as line:
+        backend = line.backend.clone()
+        line.fall_silent()
+        try:
+            for _ in range(2):
+                begun = loop.time()
+                with contextlib.suppress(StoreUnavailableError):
+                    async with asyncio.timeout(bench.timeout_ms / 1_000):
+                        await backend.open(timeout_ms=timeout_ms)
+                    break  # Some stores can be read while they take nothing.
+                took_ms.append((loop.time() - begun) * 1_000)
+        finally:
+            await backend.close()
+
+    assert max(took_ms, default=0) < timeout_ms * _LATE_TIMES

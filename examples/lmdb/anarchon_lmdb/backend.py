@@ -18,7 +18,6 @@ import lmdb
 from anarchon import (
     PROTOCOL_VERSION,
     BackendError,
-    BackendStateError,
     Capabilities,
     ClaimAnswer,
     ClaimRequest,
@@ -37,6 +36,7 @@ from anarchon import (
     StoreUnavailableError,
     SystemClock,
 )
+from anarchon.life import Life
 from anarchon.protocol import (
     Change,
     Now,
@@ -89,7 +89,7 @@ class LmdbBackend:
         self._path = Path(path).absolute()
         self._prefix = prefix
         self._retention = retention or Retention()
-        self._state = "unopened"
+        self._life = Life()
         self._closing: asyncio.Future[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
 
@@ -126,23 +126,19 @@ class LmdbBackend:
         """
         Open the file, and see that it answers.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "open"
-        self._closing = asyncio.get_running_loop().create_future()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="anarchon-lmdb")
-        try:
-            await self.time(timeout_ms=timeout_ms)
-        except BackendError:
-            await self.close()
-            raise
+        async with self._life.opening(self._end):
+            self._closing = asyncio.get_running_loop().create_future()
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="anarchon-lmdb")
+            await self._on_thread(self._look, timeout_ms)
 
     async def close(self) -> None:
         """
         End calls in flight; what has begun in the file is wholly done, and heard by nobody.
         """
-        self._state = "closed"
+        self._life.close()
+        await self._end()
+
+    async def _end(self) -> None:
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
         if self._closing is not None and not self._closing.done():
@@ -152,12 +148,11 @@ class LmdbBackend:
         """
         Tell the file system's clock, having asked the file.
         """
+        return await self._call(self._look, timeout_ms)
 
-        def look() -> int:
-            with _environment(self._path).begin():
-                return self._wall_ms()
-
-        return await self._call(look, timeout_ms)
+    def _look(self) -> int:
+        with _environment(self._path).begin():
+            return self._wall_ms()
 
     async def claim(
         self, requests: Sequence[ClaimRequest], *, timeout_ms: int
@@ -256,7 +251,7 @@ class LmdbBackend:
         """
         Serve a batch in one transaction: decide each item, then keep what its decision says.
         """
-        self._check()
+        self._life.check_open()
         if not requests:
             return []
 
@@ -281,16 +276,22 @@ class LmdbBackend:
 
     async def _call(self, work: Callable[[], Answer], timeout_ms: int) -> Answer:
         """
+        Serve a call of a backend that is open.
+        """
+        self._life.check_open()
+        return await self._on_thread(work, timeout_ms)
+
+    async def _on_thread(self, work: Callable[[], Answer], timeout_ms: int) -> Answer:
+        """
         Let the thread work, until the deadline. Who stops waiting leaves the transaction to its end.
         """
-        self._check()
         assert self._thread is not None
         assert self._closing is not None
         call = asyncio.get_running_loop().run_in_executor(self._thread, work)
         call.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         waiting: set[asyncio.Future[Answer] | asyncio.Future[None]] = {call, self._closing}
         await asyncio.wait(waiting, timeout=timeout_ms / 1_000, return_when="FIRST_COMPLETED")
-        if self._state == "closed":
+        if self._closing.done():
             msg = "this backend was closed during the call, whose outcome is unknown"
             raise StoreUnavailableError(msg)
         if not call.done():
@@ -319,11 +320,6 @@ class LmdbBackend:
         dated = self._path / "clock"
         dated.touch()
         return dated.stat().st_mtime_ns // 1_000_000
-
-    def _check(self) -> None:
-        if self._state != "open":
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
 
 
 def _environment(path: Path) -> lmdb.Environment:

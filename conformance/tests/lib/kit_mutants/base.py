@@ -25,6 +25,7 @@ from anarchon.backend import (
 from anarchon.capabilities import Capabilities
 from anarchon.errors import BackendError, StoreUnavailableError
 from anarchon.memory import MemoryBackend, MemoryClaimBackend, MemoryStore
+from anarchon.memory.opened import OpenedMemory
 from anarchon.protocol import (
     Change,
     JobState,
@@ -108,13 +109,27 @@ async def unanswered(timeout_ms: int) -> None:
     raise StoreUnavailableError("the store did not answer")
 
 
-class Sound(MemoryBackend):
+class _Unreachable(OpenedMemory):
+    """
+    What a call does whose store says nothing.
+    """
+
+    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(unanswered)
+
+    async def open_in_vain(self, *, timeout_ms: int) -> None:
+        """
+        Open the backend, of which nothing comes.
+        """
+        async with self._life.opening():
+            await type(self).unanswered(timeout_ms)
+
+
+class Sound(_Unreachable, MemoryBackend):
     """
     The memory backend, with each decision in a method of its own, and with short leases.
     """
 
     lease_ms_min: ClassVar[int] = _LEASE_MS_MIN
-    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(unanswered)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -219,12 +234,10 @@ class Sound(MemoryBackend):
         return self._telling(requests, self._each(requests, serve))
 
 
-class SoundClaimOnly(MemoryClaimBackend):
+class SoundClaimOnly(_Unreachable, MemoryClaimBackend):
     """
     The claim-only memory backend as it is.
     """
-
-    unanswered: ClassVar[Callable[[int], Awaitable[None]]] = staticmethod(unanswered)
 
 
 class SoundForgetful(SoundClaimOnly):
@@ -291,18 +304,21 @@ class _Silent:
     Stands between a client and its backend, and lets nothing pass once it is told so.
     """
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: Any, silence: asyncio.Event | None = None) -> None:
         self._backend = backend
-        self._silent = False
+        self._silence = silence or asyncio.Event()
 
     def fall_silent(self) -> None:
-        self._silent = True
+        self._silence.set()
+
+    def clone(self) -> Any:
+        return _Silent(self._backend.clone(), self._silence)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._backend, name)
-        if not self._silent or name in ("open", "close"):
+        if not self._silence.is_set() or name == "close":
             return found
-        return self._into_the_void
+        return self._backend.open_in_vain if name == "open" else self._into_the_void
 
     async def _into_the_void(self, *_: Any, timeout_ms: int, **__: Any) -> None:
         await self._backend.unanswered(timeout_ms)

@@ -221,6 +221,6 @@ class CancelledCallsPoison(Sound):
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
-            self._state = "broken"
+            self._life.close()
             raise
         return await super().claim(requests, timeout_ms=timeout_ms)

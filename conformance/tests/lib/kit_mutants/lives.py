@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 from anarchon.backend import ClaimAnswer, ClaimRequest
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import BackendError, BackendStateError
+from anarchon.life import Life
 from anarchon.memory import MemoryStore
 from anarchon.protocol import Change, Now
 from kit_mutants.base import Sound, State, profile_of, trips, unanswered
@@ -24,7 +25,8 @@ class OpensTwice(Sound):
     """
 
     async def open(self, *, timeout_ms: int) -> None:
-        self._state = "open"
+        if not self._life.is_open:
+            await super().open(timeout_ms=timeout_ms)
 
 
 @trips("LIF-2")
@@ -44,7 +46,7 @@ class RefusesSecondClose(Sound):
     """
 
     async def close(self) -> None:
-        if self._state == "closed":
+        if self._life.is_closed:
             raise BackendStateError("closed before")
         await super().close()
 
@@ -59,7 +61,7 @@ class HangsOnClose(Sound):
         self, requests: Sequence[ClaimRequest], *, timeout_ms: int
     ) -> Sequence[ClaimAnswer | BackendError]:
         await asyncio.sleep(0.003)
-        if self._state == "closed":
+        if self._life.is_closed:
             await asyncio.Event().wait()
         return await super().claim(requests, timeout_ms=timeout_ms)
 
@@ -210,3 +212,68 @@ class TellsOfEveryJob(Sound):
     async def next_hint(self, runs: Any, *, timeout_ms: int) -> frozenset[str]:
         await super().next_hint(runs, timeout_ms=timeout_ms)
         return frozenset(self._store.states)
+
+
+@trips("LIF-9")
+class OpensBeyondClose(Sound):
+    """
+    An open() that is under way comes back although its backend was closed.
+    """
+
+    async def open(self, *, timeout_ms: int) -> None:
+        await asyncio.sleep(0)
+        if self._life.is_closed:
+            self._life = Life()
+        await super().open(timeout_ms=timeout_ms)
+
+
+@trips("LIF-9", time_scale=0.01)
+class HangsWhereItWasClosed(Sound):
+    """
+    An open() whose backend was closed waits for ever.
+    """
+
+    async def open(self, *, timeout_ms: int) -> None:
+        await asyncio.sleep(0)
+        if self._life.is_closed:
+            await asyncio.Event().wait()
+        await super().open(timeout_ms=timeout_ms)
+
+
+@trips("LIF-10")
+class IsUsedUpWhenCancelled(Sound):
+    """
+    Whoever gives up on open() has spoilt the backend.
+    """
+
+    async def open(self, *, timeout_ms: int) -> None:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self._life.close()
+            raise
+        await super().open(timeout_ms=timeout_ms)
+
+
+@trips("LIF-11", time_scale=0.01)
+class HasOneTry(Sound):
+    """
+    A store that was away at the first try has spoilt the backend.
+    """
+
+    async def open_in_vain(self, *, timeout_ms: int) -> None:
+        try:
+            await super().open_in_vain(timeout_ms=timeout_ms)
+        finally:
+            self._life.close()
+
+
+@trips("LIF-11", time_scale=0.01)
+class OpensForEver(Sound):
+    """
+    An open() whose store says nothing has no end.
+    """
+
+    async def open_in_vain(self, *, timeout_ms: int) -> None:
+        async with self._life.opening():
+            await _for_ever(timeout_ms)

@@ -19,6 +19,7 @@ from anarchon.backend import (
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.clock import SystemClock
 from anarchon.errors import BackendError, BackendStateError
+from anarchon.life import Life
 from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_nats.address import read_addresses
@@ -123,7 +124,7 @@ class NatsBackend:
         self._addresses = read_addresses(url)
         self._subjects = Subjects(prefix)
         self._time = ServerTime(SystemClock())
-        self._state = "unopened"
+        self._life = Life()
         self._version: str | None = None
         self._replicas: int | None = None
         self._wire: Wire | None = None
@@ -201,28 +202,10 @@ class NatsBackend:
 
             BackendStateError: The backend was opened before.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "opening"
-        self._wire = wire = Wire(self._addresses, self._options, self._where)
-        try:
+        async with self._life.opening(self._disconnect):
+            self._wire = wire = Wire(self._addresses, self._options, self._where)
             parts = await wire.bounded(lambda: self._prepare(wire), timeout_ms=timeout_ms)
-        except BaseException as error:
-            await wire.close()
-            if self._state != "opening":
-                msg = "this backend was closed while it was being opened"
-                if isinstance(error, BackendError):
-                    raise BackendStateError(msg) from error
-                raise
-            # Asking again is allowed: a store that is away now may be there later.
-            self._state = "unopened"
-            raise
-        if self._state != "opening":
-            msg = "this backend was closed while it was being opened"
-            raise BackendStateError(msg)
-        self._opened_parts = parts
-        self._state = "open"
+            self._opened_parts = parts
 
     async def _prepare(self, wire: Wire) -> _Opened:
         self._version = check_server(await wire.hello(), self._options, self._where)
@@ -260,7 +243,10 @@ class NatsBackend:
         """
         End the calls in flight and the connection. Closing twice is no error.
         """
-        self._state = "closed"
+        self._life.close()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         wire, parts = self._wire, self._opened_parts
         self._wire = self._opened_parts = None
         if parts is not None:
@@ -348,7 +334,6 @@ class NatsBackend:
         return parts
 
     def _opened(self) -> _Opened:
-        if self._state != "open" or self._opened_parts is None:
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
+        self._life.check_open()
+        assert self._opened_parts is not None
         return self._opened_parts

@@ -23,6 +23,7 @@ from anarchon.backend import (
 )
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.errors import BackendError, BackendStateError, InvalidOptionError
+from anarchon.life import Life
 from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_postgres.batch import PIECE_MAX, Batch
@@ -116,7 +117,7 @@ class PostgresBackend:
         self._place = place_of(self._dsn)
         self._version = ""
         self._direct = False
-        self._state = "unopened"
+        self._life = Life()
         self._line: Line | None = None
         self._hints: Hints | None = None
         self._batch = Batch(self._schema, self._pruning)
@@ -193,39 +194,24 @@ class PostgresBackend:
 
             BackendStateError: The backend was opened before.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "opening"
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1_000
-        line = self._new_line()
-        hints = self._new_hints()
-        try:
+        async with self._life.opening(self._disconnect):
+            line, hints = self._new_line(), self._new_hints()
+            self._line, self._hints = line, hints
             await line.run(self._look, timeout_ms=timeout_ms)
             if self._offer.hints is None and not self._reads:
                 left_ms = max(1, int((end_s - loop.time()) * 1_000))
                 self._offer.hints = await self._prove(hints, line, left_ms)
-        except BaseException:
-            await line.close()
-            await hints.close()
-            # Asking again is allowed: a server that is away now may be there later.
-            if self._state == "opening":
-                self._state = "unopened"
-            raise
-        if self._state != "opening":
-            await line.close()
-            await hints.close()
-            msg = "this backend was closed while it was being opened"
-            raise BackendStateError(msg)
-        self._line, self._hints = line, hints
-        self._state = "open"
 
     async def close(self) -> None:
         """
         End the calls in flight and the connections. Closing twice is no error.
         """
-        self._state = "closed"
+        self._life.close()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         line, hints = self._line, self._hints
         self._line = self._hints = None
         if hints is not None:
@@ -359,11 +345,8 @@ class PostgresBackend:
         )
 
     def _opened(self) -> Line:
-        if self._state != "open" or self._line is None:
-            msg = (
-                f"this backend is {self._state}; open() comes first, and clone() gives a fresh one"
-            )
-            raise BackendStateError(msg)
+        self._life.check_open()
+        assert self._line is not None
         return self._line
 
     def _twin(self, *, reads: bool) -> Self:
@@ -385,7 +368,7 @@ class PostgresBackend:
             ready=lambda session: prepare(
                 session,
                 self._schema,
-                first=self._state == "opening",
+                first=self._life.is_opening,
                 migrates=not self._reads,
             ),
         )

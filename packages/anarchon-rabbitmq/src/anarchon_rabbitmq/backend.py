@@ -21,6 +21,7 @@ from anarchon.backend import (
 from anarchon.capabilities import Capabilities, Reach
 from anarchon.clock import Clock, SystemClock
 from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
+from anarchon.life import Life
 from anarchon.operating import Finding, KnownJob
 from anarchon.records import Reason, Retention, RunRecord, Status, storable_error
 from anarchon_rabbitmq.address import read_address
@@ -122,7 +123,7 @@ class RabbitMQBackend:
         if self._address.tls:
             tls_context(self._options)  # A file that is wrong is told here, not at the start.
         self._clock = clock or SystemClock()
-        self._state = "unopened"
+        self._life = Life()
         self._version = ""
         self._ledger = self._new_ledger()
         self._log: Log | None = None
@@ -196,40 +197,31 @@ class RabbitMQBackend:
 
             BackendStateError: The backend was opened before.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "opening"
-        ledger = self._new_ledger()
-        log = self._log_class(
-            self._address,
-            self._options,
-            ledger,
-            clock=self._clock,
-            mark=lambda: secrets.token_hex(8),
-        )
-        self._log, self._ledger = log, ledger
-        deadline = _deadline(timeout_ms)
-        try:
+        async with self._life.opening(self._disconnect):
+            ledger = self._new_ledger()
+            log = self._log_class(
+                self._address,
+                self._options,
+                ledger,
+                clock=self._clock,
+                mark=lambda: secrets.token_hex(8),
+            )
+            self._log, self._ledger = log, ledger
+            deadline = _deadline(timeout_ms)
             if self._reads:
                 await insist_on_stream(self._address, self._options, deadline=deadline)
             # What comes back at the end has the whole of the log before it.
             await log.append((), deadline=deadline)
-        except BaseException:
-            await log.close()
-            self._check_not_closed()
-            # Asking again is allowed: a store that is away now may be there later.
-            self._state, self._log = "unopened", None
-            raise
-        self._check_not_closed()
-        self._version = log.version
-        self._state = "open"
+            self._version = log.version
 
     async def close(self) -> None:
         """
         End the calls in flight and the connection. Closing twice is no error.
         """
-        self._state = "closed"
+        self._life.close()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         log, self._log = self._log, None
         if log is not None:
             await log.close()
@@ -370,15 +362,9 @@ class RabbitMQBackend:
         return log
 
     def _opened(self) -> Log:
-        if self._state != "open" or self._log is None:
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
+        self._life.check_open()
+        assert self._log is not None
         return self._log
-
-    def _check_not_closed(self) -> None:
-        if self._state != "opening":
-            msg = "this backend was closed while it was being opened"
-            raise BackendStateError(msg)
 
 
 async def _appended(log: Log, entries: Sequence[Entry], deadline: float) -> list[ClaimAnswer]:

@@ -27,6 +27,7 @@ from anarchon.errors import (
     BackendStateError,
     UnsupportedByBackendError,
 )
+from anarchon.life import Life
 from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_redis.address import read_address
@@ -135,7 +136,7 @@ class RedisBackend:
         self._address = read_address(url, db=db, sentinel=sentinel is not None)
         self._keys = Keys(self._options.prefix)
         self._plan = plan_for(self._options)
-        self._state = "unopened"
+        self._life = Life()
         self._server: Server | None = None
         self._wire: Wire | None = None
         self._hints: Hints | None = None
@@ -222,33 +223,17 @@ class RedisBackend:
 
             BackendStateError: The backend was opened before.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "opening"
-        wire = Wire(
-            make_client(self._address, self._options), self._where, cluster=self._options.cluster
-        )
-        self._wire = wire
-        try:
+        async with self._life.opening(self._disconnect):
+            wire = Wire(
+                make_client(self._address, self._options),
+                self._where,
+                cluster=self._options.cluster,
+            )
+            self._wire = wire
             await wire.bounded(lambda: self._prepare(wire), timeout_ms=timeout_ms)
-        except BaseException as error:
-            await wire.close()
-            if self._state != "opening":
-                msg = "this backend was closed while it was being opened"
-                if isinstance(error, BackendError):
-                    raise BackendStateError(msg) from error
-                raise
-            # Asking again is allowed: a store that is away now may be there later.
-            self._state = "unopened"
-            raise
-        if self._state != "opening":
-            msg = "this backend was closed while it was being opened"
-            raise BackendStateError(msg)
-        self._batches = Batches(
-            wire, self._plan, self._keys, where=self._where, prepared=self._script
-        )
-        self._state = "open"
+            self._batches = Batches(
+                wire, self._plan, self._keys, where=self._where, prepared=self._script
+            )
 
     async def _prepare(self, wire: Wire) -> None:
         server = server_of(await wire.hello())
@@ -267,7 +252,10 @@ class RedisBackend:
         """
         End the calls in flight and the connections. Closing twice is no error.
         """
-        self._state = "closed"
+        self._life.close()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         hints, wire = self._hints, self._wire
         self._hints = self._wire = self._batches = None
         if hints is not None:
@@ -411,9 +399,8 @@ class RedisBackend:
         return script
 
     def _opened(self) -> Batches:
-        if self._state != "open" or self._batches is None:
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
+        self._life.check_open()
+        assert self._batches is not None
         return self._batches
 
     def _opened_wire(self) -> Wire:

@@ -21,7 +21,8 @@ from anarchon.backend import (
     RenewRequest,
 )
 from anarchon.capabilities import Capabilities, Reach
-from anarchon.errors import BackendError, BackendStateError, StoreUnavailableError
+from anarchon.errors import BackendError, StoreUnavailableError
+from anarchon.life import Life
 from anarchon.records import RunRecord
 from anarchon_simulation.kernel import Kernel
 from anarchon_simulation.network import Line, Port
@@ -70,7 +71,7 @@ class SimulatedBackend:
             reach=Reach.NETWORK,
             batch_max=batch_max,
         )
-        self._state = "unopened"
+        self._life = Life()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -104,23 +105,20 @@ class SimulatedBackend:
         """
         Connect.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}"
-            raise BackendStateError(msg)
-        await self._ask(lambda: None, timeout_ms)
-        self._state = "open"
+        async with self._life.opening():
+            await self._ask(lambda: None, timeout_ms)
 
     async def close(self) -> None:
         """
         Disconnect.
         """
-        self._state = "closed"
+        self._life.close()
 
     async def time(self, *, timeout_ms: int) -> int | None:
         """
         Ask the store's wall clock.
         """
-        self._check()
+        self._life.check_open()
         told: int | None = await self._ask(self._store.time, timeout_ms)
         return told
 
@@ -168,7 +166,7 @@ class SimulatedBackend:
         """
         Read the records.
         """
-        self._check()
+        self._life.check_open()
         records: Sequence[RunRecord] = await self._ask(
             lambda: self._store.history(job, limit), timeout_ms
         )
@@ -180,7 +178,7 @@ class SimulatedBackend:
         """
         Wait for a hint. It may be lost, as a message may.
         """
-        self._check()
+        self._life.check_open()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[str] = loop.create_future()
         jobs = {job for job, _, _ in runs}
@@ -207,7 +205,7 @@ class SimulatedBackend:
             end()
 
     async def _batch(self, method: str, requests: Sequence[Any], timeout_ms: int) -> list[Any]:
-        self._check()
+        self._life.check_open()
         if not requests:
             return []
         batch = tuple(requests)
@@ -231,11 +229,6 @@ class SimulatedBackend:
         except TimeoutError:
             msg = f"the store did not answer within {timeout_ms} ms"
             raise StoreUnavailableError(msg) from None
-
-    def _check(self) -> None:
-        if self._state != "open":
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
 
 
 def _settle(waiter: asyncio.Future[Any], answer: Any) -> None:

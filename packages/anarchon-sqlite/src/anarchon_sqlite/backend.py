@@ -30,6 +30,7 @@ from anarchon.errors import (
     StoreRefusedError,
     StoreUnavailableError,
 )
+from anarchon.life import Life
 from anarchon.operating import Finding, KnownJob
 from anarchon.records import Retention, RunRecord
 from anarchon_sqlite.batch import Session, Tables, serve
@@ -125,7 +126,7 @@ class SqliteBackend:
         self._clock = _clock
         self._reads = _reads
         self._statements = statements_for(prefix)
-        self._state = "unopened"
+        self._life = Life()
         self._writer: Hop | None = None
         self._reader: Hop | None = None
         self._reader_lock = asyncio.Lock()  # Binds to a loop when it is first contended, not here.
@@ -184,35 +185,23 @@ class SqliteBackend:
 
             BackendStateError: The backend was opened before.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "opening"
-        self._tables = Tables(
-            path=self._path,
-            statements=self._statements,
-            clock=self._clock or host_clock(),
-            pruning=Pruning(self._retention, self._statements),
-        )
-        try:
-            writer = await self._open_hop(self._ready(), timeout_ms)
-        except BaseException:
-            # Asking again is allowed: a store that is away now may be there later.
-            if self._state == "opening":
-                self._state = "unopened"
-            raise
-        if self._state != "opening":
-            await writer.close()
-            msg = "this backend was closed while it was being opened"
-            raise BackendStateError(msg)
-        self._writer = writer
-        self._state = "open"
+        async with self._life.opening(self._disconnect):
+            self._tables = Tables(
+                path=self._path,
+                statements=self._statements,
+                clock=self._clock or host_clock(),
+                pruning=Pruning(self._retention, self._statements),
+            )
+            self._writer = await self._open_hop(self._ready(), timeout_ms)
 
     async def close(self) -> None:
         """
         End the calls in flight and the connections. Closing twice is no error.
         """
-        self._state = "closed"
+        self._life.close()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         for hop in (self._reader, self._writer):
             if hop is not None:
                 await hop.close()
@@ -349,9 +338,9 @@ class SqliteBackend:
         )
 
     def _opened(self) -> tuple[Hop, Tables]:
-        if self._state != "open" or self._writer is None or self._tables is None:
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
+        self._life.check_open()
+        assert self._writer is not None
+        assert self._tables is not None
         return self._writer, self._tables
 
     def _twin(self, *, reads: bool) -> Self:
@@ -419,9 +408,9 @@ class SqliteBackend:
         if self._reader is not None:
             return
         reader = await self._open_hop(_only_read, timeout_ms)
-        if self._state != "open":
+        if not self._life.is_open:
             await reader.close()
-            self._opened()
+            self._life.check_open()
         self._reader = reader
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
-from anarchon.errors import BackendError, BackendStateError
+from anarchon.errors import BackendError
+from anarchon.life import Life
 from anarchon.memory.store import MemoryStore
 from anarchon.protocol import (
     Now,
@@ -32,7 +33,7 @@ class OpenedMemory:
         if store is None:
             store = MemoryStore() if retention is None else MemoryStore(retention=retention)
         self._store = store
-        self._state = "unopened"
+        self._life = Life()
         self._watches: dict[Callable[[], None], None] = {}
 
     @classmethod
@@ -60,16 +61,14 @@ class OpenedMemory:
         """
         Make the backend usable, once.
         """
-        if self._state != "unopened":
-            msg = f"this backend was opened before and is {self._state}; clone() gives a fresh one"
-            raise BackendStateError(msg)
-        self._state = "open"
+        async with self._life.opening():
+            pass  # There is nothing to connect to.
 
     async def close(self) -> None:
         """
         End the backend's life, and its watches; the store stays.
         """
-        self._state = "closed"
+        self._life.close()
         for wake in tuple(self._watches):
             wake()
 
@@ -103,9 +102,7 @@ class OpenedMemory:
         return found[: max(0, limit)]
 
     def _check(self) -> None:
-        if self._state != "open":
-            msg = f"this backend is {self._state}; open() it first, and use it until close()"
-            raise BackendStateError(msg)
+        self._life.check_open()
 
     def _each(
         self, requests: Sequence[Request], serve: Callable[[Request, Now], Answer]
