@@ -330,7 +330,7 @@ def test_a_connection_that_an_administrator_ends_is_opened_again(opened: Opened,
         async with opened() as backend, opened() as other:
             slot = await store_now_ms(backend)
             (row,) = await fetch(backend, "SELECT pg_backend_pid() AS pid")
-            await fetch(other, "SELECT pg_terminate_backend($1, 5000)", row["pid"])
+            await fetch(other, "SELECT pg_terminate_backend($1, 15000)", row["pid"])
             request = ask("job", slot)
             try:
                 answer = await claimed(backend, request)

@@ -225,7 +225,7 @@ def test_primaries_of_a_cluster_are_looked_at() -> None:
     """
     Each primary is asked; what one of them is set to is said with its name, and jobs of all nodes are found.
     """
-    with testbed.redis_cluster() as cluster:
+    with testbed.redis_cluster(node_timeout_ms=600_000) as cluster:  # No node is to fail.
         node = cluster.nodes[0]
         node.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         backend = RedisBackend(cluster.url, cluster=True)

@@ -204,11 +204,11 @@ def test_a_silent_server_ends_at_the_deadline(url: str, prefix: str, ask: Ask) -
                     await call()
 
                 # The default of the client is ten retries of five seconds each.
-                assert loop.time() - begun_s < 5
+                assert loop.time() - begun_s < 25
             begun_s = loop.time()
 
             assert frozenset() == await backend.next_hint([("job", slot, 1)], timeout_ms=300)
-            assert loop.time() - begun_s < 5
+            assert loop.time() - begun_s < 25
             proxy.fall_silent(silent=False)
             (answer,) = await backend.claim([ask("job", slot)], timeout_ms=TIMEOUT_MS)
 

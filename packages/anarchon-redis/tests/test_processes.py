@@ -20,9 +20,10 @@ import anarchon_testbed as testbed
 from anarchon import HandOver, RunContext, Scheduler
 from anarchon_redis import RedisBackend
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 TIMEOUT_MS = 10_000
+HEARTBEAT_S = 60
 RESTARTS = int(os.environ.get("ANARCHON_RESTARTS", "6"))
 
 Started = Callable[..., subprocess.Popen[str]]
@@ -60,7 +61,7 @@ def test_one_winner_among_processes(
         assert "ready" == line(racer)
     for racer in racers:
         tell(racer, str(first))
-    outputs = [racer.communicate(timeout=110) for racer in racers]
+    outputs = [racer.communicate(timeout=250) for racer in racers]
     wins = [json.loads(output) for output, _ in outputs]
 
     assert [""] * 4 == [errors for _, errors in outputs]
@@ -135,7 +136,7 @@ def test_a_server_that_restarts_under_load_runs_no_slot_twice(
 
 def test_a_run_that_is_handed_over_starts_elsewhere_at_once(prefix: str) -> None:
     """
-    At the default heartbeat of ten seconds, the hint of a release starts the next attempt long before one.
+    The hint of a release starts the next attempt long before the heartbeat, which is the only other way to hear of it.
     """
 
     async def scenario() -> float:
@@ -151,7 +152,7 @@ def test_a_run_that_is_handed_over_starts_elsewhere_at_once(prefix: str) -> None
             raise HandOver
 
         def instance() -> Scheduler:
-            scheduler = Scheduler(RedisBackend(url, prefix=prefix))
+            scheduler = Scheduler(RedisBackend(url, prefix=prefix), heartbeat=f"{HEARTBEAT_S}s")
             scheduler.every("work", "1s", jitter=0)(work)
             return scheduler
 
@@ -165,9 +166,9 @@ def test_a_run_that_is_handed_over_starts_elsewhere_at_once(prefix: str) -> None
         await asyncio.wait_for(lost.wait(), 30)
         await first.stop()
         released_s = loop.time()
-        await asyncio.wait_for(heard.wait(), 30)
+        await asyncio.wait_for(heard.wait(), 2 * HEARTBEAT_S)
         await second.stop()
         return started[2] - released_s
 
-    # Without the hint it would be the heartbeat, or two. The promise is one second, on a machine that has time.
-    assert asyncio.run(scenario()) < 5
+    # The promise is one second, on a machine that has time.
+    assert asyncio.run(scenario()) < HEARTBEAT_S / 2

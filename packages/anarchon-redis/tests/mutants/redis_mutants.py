@@ -6,8 +6,10 @@ A module of its own, so that the processes which the kit starts find them by nam
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from anarchon.backend import ClaimAnswer, ClaimRequest
 from anarchon.errors import BackendError
@@ -109,7 +111,14 @@ class NoHint(Mutant):
 class SplitSteps(Mutant):
     """
     Reads the state of every job in one call, and claims by what it has read in the next.
+
+    That next one is several here. Whatever pace the clients keep, none of another client's comes between them:
+    where all took the state away before the first claimed, there would be one winner again.
     """
+
+    _claiming: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = (
+        WeakKeyDictionary()
+    )
 
     async def claim(
         self, requests: Sequence[ClaimRequest], *, timeout_ms: int
@@ -120,10 +129,11 @@ class SplitSteps(Mutant):
         watched = [(request.job, request.slot, request.attempt) for request in requests]
         free = await self._look(watched, timeout_ms)
         wire = self._opened_wire()
-        for request in requests:
-            if request.job in free:
-                await wire.command("DEL", *self._keys.of(request.job, "state"))
-        return await super().claim(requests, timeout_ms=timeout_ms)
+        async with self._claiming.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            for request in requests:
+                if request.job in free:
+                    await wire.command("DEL", *self._keys.of(request.job, "state"))
+            return await super().claim(requests, timeout_ms=timeout_ms)
 
 
 class ForgetfulScript(Mutant):

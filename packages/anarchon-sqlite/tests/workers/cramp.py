@@ -38,18 +38,18 @@ async def main(path: str) -> None:
     Claim, be cramped, claim, be freed, claim.
     """
     backend = SqliteBackend(path)
-    await backend.open(timeout_ms=5_000)
-    slot = await backend.time(timeout_ms=5_000)
+    await backend.open(timeout_ms=30_000)
+    slot = await backend.time(timeout_ms=30_000)
     assert slot is not None
-    await backend.claim(claims(0, slot), timeout_ms=5_000)
+    await backend.claim(claims(0, slot), timeout_ms=30_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_of(f"{path}-wal"), hard))
     try:
-        await backend.claim(claims(100, slot), timeout_ms=5_000)
+        await backend.claim(claims(100, slot), timeout_ms=30_000)
     except StoreUnavailableError as error:
         sys.stdout.write(f"{error}\n")
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    answers = await backend.claim(claims(100, slot), timeout_ms=5_000)
+    answers = await backend.claim(claims(100, slot), timeout_ms=30_000)
     verdicts = {answer.verdict.value for answer in answers if isinstance(answer, ClaimAnswer)}
     sys.stdout.write(f"{sorted(verdicts)}\n")
     await backend.close()

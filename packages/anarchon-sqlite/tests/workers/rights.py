@@ -22,7 +22,7 @@ async def main(path: str) -> None:
     """
     backend = SqliteBackend(path)
     try:
-        await backend.open(timeout_ms=5_000)
+        await backend.open(timeout_ms=30_000)
     except BackendError as error:
         sys.stdout.write(f"{type(error).__name__}: {error}\n")
     else:
@@ -36,7 +36,7 @@ async def load() -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         backend = SqliteBackend(Path(folder) / "jobs.db")
-        await backend.open(timeout_ms=5_000)
+        await backend.open(timeout_ms=30_000)
         await backend.close()
 
 
