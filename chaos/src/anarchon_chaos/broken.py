@@ -84,6 +84,15 @@ BREAKAGES = (
         store="redis-lease",
         rules=frozenset({"finished_stays_finished"}),
     ),
+    Breakage(
+        name="no-backoff",
+        says="a store that is gone is asked again at once, and again",
+        file="anarchon/scheduler/store_line.py",
+        texts={"pause_s = self._ceiling_s * (0.5 + self._random.random() / 2)": "pause_s = 0.0"},
+        scenario="store-crash",
+        store="redis-lease",
+        rules=frozenset({"no_stampede"}),
+    ),
 )
 
 

@@ -20,6 +20,7 @@ from anarchon_chaos.excuses import (
     life_of,
     on_record,
     teller_lost,
+    told_lost,
     told_missed,
 )
 from anarchon_chaos.history import BACK, MS, Body, History, bodies, overlaps, takeovers
@@ -160,7 +161,8 @@ def all_accounted(history: History, found: Sequence[Body]) -> Iterator[str]:
     """
     Every slot came to its end, or, where that is enough, was told as missed or stands in the history with a reason.
 
-    A store without leases cannot tell what was missed, and promises nothing of slots that were due while it was gone.
+    A store without leases cannot tell what was missed, and promises nothing of slots that were due while it was gone;
+    neither can one that has forgotten which slots there were. What one has forgotten in mid-run was told as lost.
     What was missed is told once, by whoever is answered at the next slot, so that nobody does if that one never heard
     its answer, or died with it.
     """
@@ -171,9 +173,11 @@ def all_accounted(history: History, found: Sequence[Body]) -> Iterator[str]:
     for job, slot in history.slots:
         if (job, slot) in known:
             continue
-        if not history.leases and due_without_store(history, slot):
+        if due_without_store(history, slot):
             continue
         if lenient and (told_missed(history, job, slot) or teller_lost(history, found, job, slot)):
+            continue
+        if lenient and told_lost(history, found, job, slot):
             continue
         yield f"{job} slot {slot} did not come to its end in any attempt"
 

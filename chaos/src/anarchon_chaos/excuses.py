@@ -19,6 +19,7 @@ __all__ = [
     "on_record",
     "started_again",
     "teller_lost",
+    "told_lost",
     "told_missed",
 ]
 
@@ -48,9 +49,11 @@ def life_of(history: History, at_ns: int) -> int:
     Whatever has started in another life of the store may be unknown to it; within one life every promise holds, so that
     one loss excuses one start more.
     """
-    if not history.expect.repeats:
-        return 0
-    return sum(fault.lost_ns is not None and fault.lost_ns <= at_ns for fault in history.faults)
+    return sum(
+        fault.lost_ns is not None and fault.lost_ns <= at_ns
+        for fault in history.faults
+        if _forgot(history, fault)
+    )
 
 
 def forgettable(history: History, body: Body) -> bool:
@@ -105,10 +108,32 @@ def told_missed(history: History, job: str, slot: int) -> bool:
     )
 
 
+def told_lost(history: History, found: Sequence[Body], job: str, slot: int) -> bool:
+    """
+    Say whether a run was given up, and that was told, because the store had lost what it knew of it.
+
+    Those who wait to go on with it ask for its next attempt, and there is no such run any more.
+    """
+    return any(
+        body.run == (job, slot)
+        and forgettable(history, body)
+        and any(
+            told.type == "lost"
+            and told.pid == body.pid
+            and (told.detail["job"], told.detail["slot"], told.detail["attempt"])
+            == (job, slot, body.attempt)
+            and life_of(history, told.at_ns) > life_of(history, body.since_ns)
+            for told in history.told
+        )
+        for body in found
+    )
+
+
 def due_without_store(history: History, slot: int) -> bool:
     """
-    Say whether a slot was due while the store was gone, or within a second of that.
+    Say whether a slot was due while a store that can tell nothing of it was gone, or within a second of that.
 
+    That is one without leases, which does not know what was missed, and one that has forgotten what came before.
     The store is gone until a fault of it has ended and an instance has reached it again: each asks anew after a pause
     of its own, so that nobody hears at once that it is back.
     """
@@ -116,8 +141,12 @@ def due_without_store(history: History, slot: int) -> bool:
     return any(
         fault.since_ns - _MARGIN_MS * MS <= due_ns <= _reached_ns(history, fault) + _MARGIN_MS * MS
         for fault in history.faults
-        if fault.target == "store"
+        if fault.target == "store" and (not history.leases or _forgot(history, fault))
     )
+
+
+def _forgot(history: History, fault: Fault) -> bool:
+    return history.expect.repeats and fault.lost_ns is not None
 
 
 def _reached_ns(history: History, fault: Fault) -> int:

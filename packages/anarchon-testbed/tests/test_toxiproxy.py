@@ -71,6 +71,26 @@ def test_answers_that_are_swallowed_are_counted(
 
 
 @pytest.mark.slow
+def test_connections_are_counted_for_each_proxy(
+    upstream: socket.socket, until: Callable[[Callable[[], bool]], bool]
+) -> None:
+    """
+    Those that reach the upstream and those that find none count alike, and a proxy that has had none is not named.
+    """
+    with testbed.toxiproxy(own=True) as proxy:
+        there, gone = upstream.getsockname()[1], free_port()
+        for name, port, connections in (("here", there, 1), ("gone", gone, 3), ("idle", gone, 0)):
+            listen = free_port()
+            addresses = {"listen": f"{HOST}:{listen}", "upstream": f"{HOST}:{port}"}
+            post(proxy, "/proxies", {"name": name, **addresses})
+            for _ in range(connections):
+                socket.create_connection((HOST, listen), timeout=10).close()
+        counted = until(lambda: proxy.connections() == {"here": 1, "gone": 3})
+
+    assert counted
+
+
+@pytest.mark.slow
 def test_the_seed_is_handed_on() -> None:
     """
     A Toxiproxy with a seed is one's own, and it starts.
