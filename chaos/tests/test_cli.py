@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anarchon_chaos.cli import choose, main
+from anarchon_chaos.cli import choose, longest_first, main
 from anarchon_chaos.mixing import draw
 from anarchon_chaos.plans import JobPlan, WorkerPlan
 from anarchon_chaos.scenarios import SCENARIOS, cases
@@ -47,6 +47,18 @@ def test_what_cannot_be_played_is_refused(
 
     assert 2 == ended.value.code
     assert "error: " in capsys.readouterr().err
+
+
+def test_the_longest_are_begun_first() -> None:
+    """
+    What takes twenty minutes begins before everything else, and what takes equally long keeps its order.
+    """
+    names = ["crash", "mixed", "mixed-20min", "cut-reset", "cut-down"]
+    chosen = choose(["redis-lease"], names, bounded=False, seed=1)
+
+    assert ["mixed-20min", "mixed", "cut-reset", "cut-down", "crash"] == [
+        case.scenario.name for case in longest_first(chosen)
+    ]
 
 
 def test_a_choice_is_every_pair_that_fits() -> None:

@@ -21,7 +21,7 @@ from anarchon_chaos.scenarios import SCENARIOS, cases, scenario
 from anarchon_chaos.stores import STORES, named
 from anarchon_chaos.summary import summarise
 
-__all__ = ["choose", "main"]
+__all__ = ["choose", "longest_first", "main"]
 
 _AT_ONCE = 4
 
@@ -77,6 +77,17 @@ def choose(
     return [Case(scenario=one, store=store, seed=seed) for one, store in pairs]
 
 
+def longest_first(chosen: Sequence[Case]) -> list[Case]:
+    """
+    Order cases by their longest step: what takes twenty minutes is not to be begun last.
+    """
+
+    def step_ms(case: Case) -> int:
+        return max((getattr(step, "ms", 0) for step in case.scenario.steps), default=0)
+
+    return sorted(chosen, key=step_ms, reverse=True)
+
+
 def _run(chosen: Sequence[Case], *, at_once: int, folder: Path | None, seed: int | None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 200)
 
@@ -85,7 +96,7 @@ def _run(chosen: Sequence[Case], *, at_once: int, folder: Path | None, seed: int
         console.print(f"{word:7} {result.case.name}", markup=False, highlight=False)
 
     seed = secrets.randbelow(2**31) if seed is None else seed
-    chosen = [replace(each, seed=seed, keep=folder) for each in chosen]
+    chosen = [replace(each, seed=seed, keep=folder) for each in longest_first(chosen)]
     results = asyncio.run(play_all(chosen, at_once=at_once, done=done))
     summaries = [summarise(result) for result in results]
     print_table(summaries, console)
