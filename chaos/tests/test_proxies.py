@@ -24,7 +24,7 @@ def taken() -> Iterator[int]:
     """
     A port at which somebody listens.
     """
-    with socket.create_server((HOST, free_port())) as server:
+    with socket.create_server((HOST, 0)) as server:
         yield int(server.getsockname()[1])
 
 
@@ -48,10 +48,17 @@ def test_a_proxy_finds_another_port(taken: int, monkeypatch: pytest.MonkeyPatch)
     """
     A server that starts at the same moment may have taken the one that was free.
     """
-    ports = iter([taken, taken, other := free_port()])
-    monkeypatch.setattr(proxies, "free_port", lambda: next(ports))
+    given: list[int] = []
 
-    assert other == port_of_a_proxy(taken)
+    def draw() -> int:
+        given.append(taken if len(given) < 2 else free_port())
+        return given[-1]
+
+    monkeypatch.setattr(proxies, "free_port", draw)
+    made = port_of_a_proxy(taken)
+
+    assert [taken, taken] == given[:2]
+    assert given[-1] == made != taken
 
 
 def test_a_proxy_that_cannot_be_made(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ _NETWORK = frozenset({"network"})
 _CALLS_BACK_MAX = 120
 
 # Three pumps (claims, renewals, finishes) try five times in the first second, and up to 14 times in thirty with their
-# growing pauses, some with two connections each. Seen were 3 to 5, and 13 to 38; without pauses 71 to 262 in one second.
+# growing pauses, some with two connections each. Seen were 3 to 5, and 13 to 38; without pauses, 71 to 262 in a second.
 _KNOCKS_1S_MAX = 40
 _KNOCKS_30S_MAX = 120
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-AWAITED_S_MAX = 20
+AWAITED_S_MAX = 60
 
 
 @pytest.fixture

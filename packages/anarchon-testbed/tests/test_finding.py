@@ -19,7 +19,7 @@ from anarchon_testbed.cache import cache_folder
 from anarchon_testbed.debian import DebianPackage, Release, wrap_programs
 from anarchon_testbed.ports import free_port
 from anarchon_testbed.programs import Program, find_program, reachable_by_all
-from anarchon_testbed.recipes import RECIPES, matches, recipes_for
+from anarchon_testbed.recipes import RECIPES, Recipe, matches, recipes_for
 
 STANZAS = """\
 Types: deb
@@ -162,6 +162,28 @@ def test_a_url_counts_as_having_it(bare: Path, monkeypatch: pytest.MonkeyPatch) 
 
     assert "by URL: ANARCHON_TEST_PGBOUNCER_URL" == answer.origin
     assert not cache_folder().exists()
+
+
+def test_a_program_is_brought_where_a_container_would_do(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Many options need a program; where it cannot be brought the container still counts.
+    """
+    brought = []
+
+    def bring(recipe: Recipe) -> None:
+        brought.append(recipe.name)
+        raise testbed.ServerUnavailableError("the network is gone")
+
+    monkeypatch.setattr(having, "why_no_container", lambda _: None)
+    monkeypatch.setattr(having, "why_not_obtainable", lambda _: None)
+    monkeypatch.setattr(having, "obtain_program", bring)
+
+    (answer,) = having.obtain(["valkey-9"])
+
+    assert ["valkey-9"] == brought
+    assert "container valkey/valkey:9" == answer.origin
 
 
 @pytest.mark.parametrize(

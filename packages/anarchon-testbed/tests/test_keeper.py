@@ -168,7 +168,7 @@ told = subprocess.run([sys.executable, "-c", child], capture_output=True, text=T
 print(told == [url, "0"], url == testbed.shared_url("redis"), testbed.running()[0].pid)
 """
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
     )
     same, again, pid = result.stdout.split()
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 STREAM = {"name": "kept", "subjects": ["kept"], "num_replicas": 1}
 
 
-def answers(server: testbed.NatsServer, *, timeout_ms: int = 2000) -> bool:
+def answers(server: testbed.NatsServer, *, timeout_ms: int = 20_000) -> bool:
     """
     Ask a server over a new connection.
     """

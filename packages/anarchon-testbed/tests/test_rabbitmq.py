@@ -73,7 +73,7 @@ def test_a_broker_that_hangs_up_is_not_ready() -> None:
         ask_greeting("127.0.0.1", port)
 
 
-def answers(server: testbed.RabbitMQServer, *, timeout_ms: int = 2_000) -> bool:
+def answers(server: testbed.RabbitMQServer, *, timeout_ms: int = 20_000) -> bool:
     """
     Ask a broker for its greeting over a new connection.
     """

@@ -26,7 +26,7 @@ SERVERS = [
 ]
 
 
-def answers(server: testbed.Server, *, timeout_ms: int = 2000) -> bool:
+def answers(server: testbed.Server, *, timeout_ms: int = 20_000) -> bool:
     """
     Ask a server over a new connection, by its protocol.
     """

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,16 +23,27 @@ from anarchon_testbed.recipes import recipes_for
 RECIPE = recipes_for("toxiproxy", None)[0]
 
 
-def post(proxy: testbed.ToxiproxyServer, path: str, body: object) -> None:
+def post(proxy: testbed.ToxiproxyServer, path: str, body: object) -> dict[str, Any]:
     """
-    Tell a Toxiproxy something.
+    Tell a Toxiproxy something, and give what it answers.
     """
-    connection = HTTPConnection(proxy.host, proxy.port, timeout=5)
+    connection = HTTPConnection(proxy.host, proxy.port, timeout=60)
     connection.request("POST", path, json.dumps(body))
-    status = connection.getresponse().status
+    response = connection.getresponse()
+    told: dict[str, Any] = json.loads(response.read())
     connection.close()
 
-    assert status in {200, 201}
+    assert response.status in {200, 201}
+    return told
+
+
+def listening(proxy: testbed.ToxiproxyServer, name: str, upstream_port: int) -> tuple[str, int]:
+    """
+    Make a proxy on a port that nobody else can take, and give its address.
+    """
+    addresses = {"listen": f"{HOST}:0", "upstream": f"{HOST}:{upstream_port}"}
+    host, _, port = post(proxy, "/proxies", {"name": name, **addresses})["listen"].partition(":")
+    return host, int(port)
 
 
 @pytest.fixture
@@ -40,7 +52,7 @@ def upstream() -> Iterator[socket.socket]:
     Give a socket that listens.
     """
     with socket.create_server((HOST, 0)) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
         yield listener
 
 
@@ -52,12 +64,10 @@ def test_answers_that_are_swallowed_are_counted(
     Requests go through, an answer past the limit does not, and the count says so once the connection is over.
     """
     with testbed.toxiproxy(own=True) as proxy:
-        listen = free_port()
-        target = f"{HOST}:{upstream.getsockname()[1]}"
-        post(proxy, "/proxies", {"name": "one", "listen": f"{HOST}:{listen}", "upstream": target})
+        address = listening(proxy, "one", upstream.getsockname()[1])
         limit = {"type": "limit_data", "stream": "downstream", "attributes": {"bytes": 0}}
         post(proxy, "/proxies/one/toxics", limit)
-        with socket.create_connection((HOST, listen), timeout=10) as client:
+        with socket.create_connection(address, timeout=60) as client:
             client.sendall(b"request")
             server, _ = upstream.accept()
             with server:
@@ -80,11 +90,9 @@ def test_connections_are_counted_for_each_proxy(
     with testbed.toxiproxy(own=True) as proxy:
         there, gone = upstream.getsockname()[1], free_port()
         for name, port, connections in (("here", there, 1), ("gone", gone, 3), ("idle", gone, 0)):
-            listen = free_port()
-            addresses = {"listen": f"{HOST}:{listen}", "upstream": f"{HOST}:{port}"}
-            post(proxy, "/proxies", {"name": name, **addresses})
+            address = listening(proxy, name, port)
             for _ in range(connections):
-                socket.create_connection((HOST, listen), timeout=10).close()
+                socket.create_connection(address, timeout=60).close()
         counted = until(lambda: proxy.connections() == {"here": 1, "gone": 3})
 
     assert counted

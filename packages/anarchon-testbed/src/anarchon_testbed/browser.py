@@ -25,7 +25,7 @@ _PACKAGE = DebianPackage(
     beside=("chromium-common", "fonts-dejavu-core"),
 )
 _PROGRAM = "usr/lib/chromium/chromium"
-_SECONDS_MAX = 90
+_SECONDS_MAX = 240
 
 _SYSTEMS_OWN = (
     "ld-linux*",

@@ -16,7 +16,7 @@ from anarchon_testbed.server import Server
 
 __all__ = ["ServerGroup", "until"]
 
-_AGREE_MS_MAX = 30_000
+_AGREE_MS_MAX = 120_000
 _POLL_MS = 20
 
 

@@ -95,6 +95,8 @@ def obtain(names: Iterable[str] = ()) -> list[Availability]:
     """
     Download what is missing of the servers named (none: of all) into the project's cache.
 
+    A program is brought where a container would do too: many options need one.
+
     What cannot be had is said in the answer, not raised. Raises TestbedError for a name that the testbed does not know.
     """
     wanted = list(names)
@@ -104,20 +106,28 @@ def obtain(names: Iterable[str] = ()) -> list[Availability]:
             raise TestbedError(f"The testbed knows no {name}. It knows {', '.join(known)}.")
     answers = []
     for recipe in (known[name] for name in wanted or known):
+        failure = _bring(recipe)
         answer = _availability(recipe)
-        if answer.version is None and answer.obtainable:
-            try:
-                obtain_program(recipe)
-            except ServerUnavailableError as error:
-                answer = Availability(
-                    name=recipe.name, version=None, origin=str(error), obtainable=False
-                )
-            else:
-                answer = _availability(recipe)
+        if answer.version is None and failure is not None:
+            answer = Availability(name=recipe.name, version=None, origin=failure, obtainable=False)
         answers.append(answer)
     for lists in cache_folder().glob("apt-*"):  # A hundred megabytes that are old tomorrow.
         shutil.rmtree(lists, ignore_errors=True)
     return answers
+
+
+def _bring(recipe: Recipe) -> str | None:
+    """
+    Bring a program that is missing and can be had; gives the reason if that has failed.
+    """
+    if any(os.environ.get(variable) for variable in recipe.variables):
+        return None
+    if why_not_obtainable(recipe) is None:
+        try:
+            obtain_program(recipe)
+        except ServerUnavailableError as error:
+            return str(error)
+    return None
 
 
 @contextmanager

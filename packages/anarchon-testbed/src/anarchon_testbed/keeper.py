@@ -32,7 +32,7 @@ _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PARENT_CHECK_MS = 1000
-_END_MS_MAX = 5000
+_END_MS_MAX = 60_000
 
 
 def tree(root: int) -> list[int]:

@@ -21,7 +21,7 @@ from anarchon_testbed.server import Server
 __all__ = ["PostgresServer", "postgres"]
 
 _ASK_MS_MAX = 20_000
-_PROGRAM_SECONDS_MAX = 60
+_PROGRAM_SECONDS_MAX = 300
 _SUPERUSER = "postgres"
 
 

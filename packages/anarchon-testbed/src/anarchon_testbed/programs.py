@@ -30,7 +30,7 @@ __all__ = [
     "why_not_obtainable",
 ]
 
-_VERSION_SECONDS_MAX = 20
+_VERSION_SECONDS_MAX = 120
 _PIP_SECONDS_MAX = 300
 
 

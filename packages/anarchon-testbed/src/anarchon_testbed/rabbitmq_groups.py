@@ -20,7 +20,7 @@ from anarchon_testbed.rabbitmq_server import RabbitMQServer
 
 __all__ = ["RabbitMQCluster", "rabbitmq_cluster"]
 
-_AGREE_MS_MAX = 90_000
+_AGREE_MS_MAX = 240_000
 _POLL_MS = 100
 
 

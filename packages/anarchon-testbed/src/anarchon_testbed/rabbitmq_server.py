@@ -24,8 +24,8 @@ __all__ = ["RabbitMQServer", "rabbitmq"]
 
 _USER = "guest"
 _COOKIE = "anarchon"
-_READY_MS_MAX = 90_000
-_CALL_SECONDS_MAX = 30
+_READY_MS_MAX = 240_000
+_CALL_SECONDS_MAX = 120
 _STARTED = "Server startup complete"
 
 # No busy waiting: the machine is shared with the tests. What is not a test's business stays off.
@@ -82,7 +82,7 @@ class RabbitMQServer(Server):
         result = subprocess.run(  # noqa: S603 - The program is one that the testbed found.
             [
                 *self._program.command,
-                *("--call", "-c", _COOKIE, "-sname", self.node, "-timeout", "20", "-e"),
+                *("--call", "-c", _COOKIE, "-sname", self.node, "-timeout", "100", "-e"),
             ],
             input=f"{expression}.\n",
             env={**self._surroundings(), "PATH": "/usr/bin:/bin"},

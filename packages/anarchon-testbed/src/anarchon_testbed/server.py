@@ -22,7 +22,7 @@ from anarchon_testbed.recipes import Recipe, matches, recipes_for
 
 __all__ = ["Server", "running", "used"]
 
-_READY_MS_MAX = 30_000
+_READY_MS_MAX = 120_000
 _PORT_TRIES_MAX = 5
 _POLL_MS = 10
 _LOGS_KEPT_MAX = 100

@@ -18,7 +18,7 @@ from anarchon_testbed.server import Server
 
 __all__ = ["ToxiproxyServer", "toxiproxy"]
 
-_ANSWER_SECONDS_MAX = 5
+_ANSWER_SECONDS_MAX = 60
 _ACCEPTED = re.compile(r'"name":"([^"]*)".*"message":"Accepted client"')
 _COUNTER = re.compile(r"toxiproxy_proxy_(received|sent)_bytes_total\{(.*)\} (\S+)")
 
