@@ -38,7 +38,7 @@ class Mutant(RedisBackend):
         if self.old:
             changed = changed.replace(self.old, self.new)
         if self.old and not self.glances:
-            changed = changed.replace("if COUNT == 1 then", "if false then")
+            changed = changed.replace("pcall(glance,", "pcall(error,")
         return Script(script.name, changed)
 
 

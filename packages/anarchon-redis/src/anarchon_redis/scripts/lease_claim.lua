@@ -123,4 +123,4 @@ local function decide(item, fields)
   return new_slot(item, state, request)
 end
 
-return serve(KEY_NAMES, decide)
+return serve(KEY_NAMES, decide, glance, GLANCED)
