@@ -93,7 +93,9 @@ def _run(chosen: Sequence[Case], *, at_once: int, folder: Path | None, seed: int
 
     def done(result: Result) -> None:
         word = "held" if result.held else "FAILED"
-        console.print(f"{word:7} {result.case.name}", markup=False, highlight=False)
+        why = result.trouble or next((each.problem for each in result.findings), None)
+        words = f"{word:7} {result.case.name}" + (f": {why}" if why else "")
+        console.print(words, markup=False, highlight=False)
 
     seed = secrets.randbelow(2**31) if seed is None else seed
     chosen = [replace(each, seed=seed, keep=folder) for each in longest_first(chosen)]

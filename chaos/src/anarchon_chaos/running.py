@@ -119,7 +119,7 @@ class Player:
                     return Result(
                         case=case, history=None, findings=(), trouble=str(error), missing=error
                     )
-                except (ChaosError, testbed.TestbedError, OSError) as error:
+                except Exception as error:  # noqa: BLE001 - One stage that breaks is not to end the others.
                     trouble = f"{type(error).__name__}: {error}"
                     break
                 else:

@@ -241,10 +241,11 @@ class Stage:
         if self._proxies is None:
             return {}
         counted = await self._proxies.connections()
+        # A wire is there before its process is.
         return {
-            name: counted[wire.name]
-            for name, wire in self.wires.items()
-            if wire.name in counted and self.workers[name].alive
+            name: counted[self.wires[name].name]
+            for name in self.resolve("all")
+            if name in self.wires and self.wires[name].name in counted
         }
 
     def note(self, fault: Fault) -> None:
@@ -271,11 +272,11 @@ class Stage:
         """
         End what still runs.
         """
-        for worker in self.workers.values():
+        for worker in tuple(self.workers.values()):
             if worker.alive:
                 await worker.kill()
             assert worker.process.stdin is not None
             worker.process.stdin.close()
-        for wire in self.wires.values():
+        for wire in tuple(self.wires.values()):
             with suppress(Exception):  # The Toxiproxy may be gone, and its proxies with it.
                 await wire.remove()
