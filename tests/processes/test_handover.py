@@ -95,7 +95,8 @@ def test_nothing_is_lost_in_a_rolling_restart(stage: Stage) -> None:
     A deploy that replaces one of three instances every two seconds loses no slot.
 
     Short runs drain, or are handed over when they were claimed a moment before; long ones are interrupted and taken
-    over. Every slot comes to its end.
+    over. Every slot of a long job, which has ten seconds until the next one, comes to its end; one of a short job may
+    stand in the history as given up, where a busy machine brought the newer one first.
     """
     short = [JobPlan(name=f"short-{n}", every_ms=SECOND_MS, work_ms=(50,)) for n in range(10)]
     long = [
@@ -121,19 +122,26 @@ def test_nothing_is_lost_in_a_rolling_restart(stage: Stage) -> None:
         for slot in range(first, last + 1, SECOND_MS)
         if (slot - job.offset_ms) % (job.every_ms or 1) == 0
     ]
-    stage.until(
-        lambda: set(expected) <= {mark.run for mark in stage.marks(what="end")},
-        "every slot to come to its end",
-    )
+
+    def over() -> bool:
+        newest: dict[str, int] = {}
+        for mark in stage.marks(what="end"):
+            newest[mark.job] = max(mark.slot, newest.get(mark.job, 0))
+        return all(slot <= newest.get(job, 0) for job, slot in expected)
+
+    stage.until(over, "every slot, or a newer one of its job, to come to its end")
 
     assert [0] * 9 == [process.ended() for process in going]
     assert [0] * 3 == stage.stop(*living)
     found, records = check.bodies(stage.marks()), stage.records()
+    names = {job.name for job in long}
+    ended = {(body.job, body.slot) for body in found if body.ended}
 
     assert [] == check.wrong(stage.marks())
     assert [] == list(check.unaccounted(found, stage.told("miss"), records, expected))
+    assert [] == [run for run in expected if run[0] in names and run not in ended]
     assert [] == list(check.against_history(found, records))
-    assert [body for body in found if body.attempt > 1 and body.job in {job.name for job in long}]
+    assert [body for body in found if body.attempt > 1 and body.job in names]
     assert {Reason.HANDED_OVER} == {
         record.reason
         for record in records
