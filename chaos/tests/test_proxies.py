@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 import anarchon_testbed as testbed
 from anarchon_chaos import proxies
+from anarchon_chaos.places import Store
 from anarchon_chaos.proxies import Proxies
+from anarchon_chaos.stage import Stage
+from anarchon_chaos.stores import named
 from anarchon_testbed import ServerFailedError
 from anarchon_testbed.ports import HOST, free_port
 
@@ -68,3 +72,25 @@ def test_a_proxy_that_cannot_be_made(taken: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(proxies, "free_port", lambda: taken)
     with pytest.raises(ServerFailedError, match=f"no proxy 'a-1' to {HOST}:{taken}"):
         port_of_a_proxy(taken)
+
+
+def test_connections_are_those_of_instances_that_are_there(taken: int, tmp_path: Path) -> None:
+    """
+    A look at a wire counts as one; a wire whose process has not been started yet is nobody's.
+    """
+
+    async def counted() -> tuple[Mapping[str, int], Mapping[str, int]]:
+        async with testbed.toxiproxy(own=True) as server:
+            store = Store(named("redis-lease"), place="nowhere", url="redis://")
+            stage = Stage(folder=tmp_path, store=store, proxies=Proxies(server), options={})
+            store.server = server  # Who listens there is of no concern.
+            await stage.add("there")
+            await stage.wires["there"].bitten()
+            stage.wires["coming"] = stage.wires["there"]
+            before = await stage.connections()
+            await stage.workers["there"].kill()
+            after = await stage.connections()
+            await stage.close()
+            return before, after
+
+    assert ({"there": 2}, {}) == asyncio.run(counted())
