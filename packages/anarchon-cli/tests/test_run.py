@@ -89,9 +89,10 @@ def test_a_signal_ends_it_after_the_hand_over(
 
     assert 0 == process.returncode, log
     assert "INFO anarchon: scheduler_started" in log
-    assert {("tick", "ours", "success")} == {
-        (record["job"], record["instance_id"], record["status"]) for record in records
-    }
+    assert {("tick", "ours")} == {(record["job"], record["instance_id"]) for record in records}
+    assert "success" in {record["status"] for record in records}
+    # What was claimed as the signal came is handed over.
+    assert {record["status"] for record in records} <= {"success", "interrupted"}
     assert not (folder / "own.db").exists()
 
 
