@@ -310,6 +310,21 @@ def test_what_runs_again_is_counted(
     assert [] == started_again(kept, bodies(kept))
 
 
+def test_an_attempt_that_had_not_ended_counts_as_well(
+    history: Forge, mark: ForgeMark, fault: ForgeFault
+) -> None:
+    """
+    The same attempt, or an older one, starts after the loss though it was under way before it.
+    """
+    forgets = fault("server killed", 1_500, 2_000, target="store", lost_ns=2_000 * MS)
+    expect = Expectation(repeats=True)
+    for attempt in (1, 2):
+        marks = (mark("start", 1_000, attempt=attempt), *body(mark, 2_700, by="b"))
+        forged = history(marks=marks, faults=(forgets,), expect=expect)
+
+        assert [2_700 * MS] == [each.since_ns for each in started_again(forged, bodies(forged))]
+
+
 def test_a_takeover_across_a_loss_is_not_counted(
     history: Forge, mark: ForgeMark, fault: ForgeFault
 ) -> None:

@@ -9,6 +9,7 @@ import os
 import secrets
 import sqlite3
 import subprocess
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 import asyncpg  # type: ignore[import-untyped]  # It ships no types.
 
 import anarchon_testbed as testbed
-from anarchon import RunRecord, backend_from_url
+from anarchon import Backend, RunRecord, StoreUnavailableError, backend_from_url
 from anarchon_chaos.counting import Calls, calls_of
 from anarchon_chaos.groups import Group, group_of
 from anarchon_chaos.stores import StoreKind
@@ -34,6 +35,8 @@ takes another's place; such a group that answers before the next to lead has wha
 """
 
 _READ_MS_MAX = 30_000
+_OPEN_MS_MAX = 60_000
+_PAUSE_S = 0.1
 _DISK = "size=2m"
 
 
@@ -127,28 +130,42 @@ class Store:
         """
         Read the whole history of some jobs, straight from the store, the oldest attempt first.
         """
-        backend = backend_from_url(self.url())
-        await backend.open(timeout_ms=_READ_MS_MAX)
-        try:
+        async with self._backend() as backend:
             records = [
                 record
                 for job in jobs
                 for record in await backend.history(job, limit=100_000, timeout_ms=_READ_MS_MAX)
             ]
-        finally:
-            await backend.close()
         return sorted(records, key=lambda record: (record.job, record.slot, record.attempt))
 
     async def time_ms(self) -> int:
         """
         Ask the store for its time.
         """
-        backend = backend_from_url(self.url())
-        await backend.open(timeout_ms=_READ_MS_MAX)
-        try:
+        async with self._backend() as backend:
             return await backend.time(timeout_ms=_READ_MS_MAX) or 0
-        finally:
-            await backend.close()
+
+    @asynccontextmanager
+    async def _backend(self) -> AsyncIterator[Backend]:
+        """
+        Open a backend of the stage's own. On a busy machine one may give up before its time is over: another begins.
+        """
+        end_s = time.monotonic() + _OPEN_MS_MAX / 1_000
+        while True:
+            backend = backend_from_url(self.url())
+            try:
+                await backend.open(timeout_ms=_READ_MS_MAX)
+            except StoreUnavailableError:
+                await backend.close()
+                if time.monotonic() > end_s:
+                    raise
+                await asyncio.sleep(_PAUSE_S)  # It may have been refused at once.
+                continue
+            try:
+                yield backend
+            finally:
+                await backend.close()
+            return
 
 
 @asynccontextmanager
