@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import anarchon_conformance
+from anarchon_conformance.children import STARTING
 from anarchon_conformance.clauses import CLAUSES
 from anarchon_conformance.harness import Bench
 from anarchon_conformance.marking import clause_of
@@ -104,8 +105,11 @@ def call(test: Callable[..., Any], bench: Bench, arguments: Mapping[str, Any]) -
         test(**arguments)
         return
 
+    clause = CLAUSES.get(clause_of(test) or "")
+    patiences = 2 + (STARTING if clause is not None and "processes" in clause.needs else 0)
+
     async def bounded() -> None:
-        async with asyncio.timeout(2 * bench.patience_ms / 1_000):
+        async with asyncio.timeout(patiences * bench.patience_ms / 1_000):
             await test(**arguments)
 
     asyncio.run(bounded())

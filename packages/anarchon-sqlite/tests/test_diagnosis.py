@@ -117,7 +117,9 @@ def test_reader_reads_and_its_clones_do(made: Path, ask: Callable[..., ClaimRequ
     """
     Time, history and jobs are read; a claim is refused, also by a clone.
     """
-    through(SqliteBackend(made), lambda backend: backend.claim([ask("a", 2_000)], timeout_ms=1_000))
+    through(
+        SqliteBackend(made), lambda backend: backend.claim([ask("a", 2_000)], timeout_ms=TIMEOUT_MS)
+    )
 
     async def read(reader: SqliteBackend) -> tuple[int | None, Sequence[object]]:
         with pytest.raises(BackendStateError, match="only reads"):
