@@ -237,8 +237,13 @@ def test_a_handler_that_outlived_its_lease(
     late = history(marks=marks, faults=(fault("cut silent", 1_000, 6_000),), deaths={})
     short = history(marks=marks, faults=(fault("cut silent", 1_000, 3_000),), deaths={})
 
+    slow = history(
+        marks=marks, faults=(fault("cut silent", 900, 6_000, sure_ns=1_060 * MS),), deaths={}
+    )
+
     assert {"fenced_in_time"} == broken(judge(late))
     assert [] == judge(short)
+    assert [] == judge(slow)
 
 
 def test_a_history_that_is_not_true(history: Forge, record: ForgeRecord) -> None:
@@ -291,6 +296,22 @@ def test_a_store_that_is_overrun(history: Forge) -> None:
     assert [] == judge(history(expect=limited, counts=(most, elsewhere)))
     assert {"no_stampede"} == broken(judge(history(expect=limited, counts=(more,))))
     assert [] == judge(history(counts=(more,)))
+
+
+@pytest.mark.parametrize(
+    ("calls", "ms", "expected"),
+    [(10, 900, []), (11, 900, ["no_stampede"]), (25, 2_500, []), (26, 2_500, ["no_stampede"])],
+)
+def test_a_second_that_was_counted_late(
+    history: Forge, *, calls: int, ms: int, expected: list[str]
+) -> None:
+    """
+    Each second may have as many calls; less than a second is taken as one.
+    """
+    limited = Expectation(attempts_max=2, calls_back_max=10)
+    late = Count(when=BACK, calls={"claim": calls}, ms=ms)
+
+    assert expected == [finding.rule for finding in judge(history(expect=limited, counts=(late,)))]
 
 
 def test_a_store_that_is_run_down(history: Forge, fault: ForgeFault) -> None:

@@ -45,9 +45,10 @@ class Fault:
 
     ``target`` is an instance's name, or "store". ``stalls`` is true where the target cannot renew leases meanwhile;
     ``arrives`` where it cannot know that it does: its requests are carried out, until its handler is cancelled.
-    ``lost_ns`` is when a store has lost what it had acknowledged and not kept: nothing was acknowledged from the
-    fault's beginning until then. None where nothing can be lost. ``knocks`` counts, by instance, the connections that
-    were tried while the store's server was gone, where the proxies tell that.
+    ``sure_ns`` is when it bit at the latest, where it takes a while to bring about: until then something may have got
+    through. ``lost_ns`` is when a store has lost what it had acknowledged and not kept: nothing was acknowledged from
+    the fault's beginning until then. None where nothing can be lost. ``knocks`` counts, by instance, the connections
+    that were tried while the store's server was gone, where the proxies tell that.
     """
 
     kind: str
@@ -57,8 +58,16 @@ class Fault:
     bites: int
     stalls: bool = True
     arrives: bool = False
+    sure_ns: int | None = None
     lost_ns: int | None = None
     knocks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def stalled_ns(self) -> int:
+        """
+        From when on nothing got through.
+        """
+        return self.since_ns if self.sure_ns is None else self.sure_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +84,13 @@ class Exit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
     """
-    How many calls reached the store's server, by what was called, and when that was.
+    How many calls reached the store's server, by what was called, and when that was; for how long they were counted,
+    where that was to be a second.
     """
 
     when: str
     calls: Mapping[str, int]
+    ms: int = 1_000
 
     @property
     def total(self) -> int:
@@ -112,7 +123,8 @@ class Expectation:
 
         settle_ms: How long to wait for the slots after the last fault.
 
-        calls_back_max: How many calls may reach the store in its first second after a fault.
+        calls_back_max: How many calls may reach the store in its first second after a fault, and in each that it took
+            longer to count them.
 
         knocks_max: How many connections each instance may try while the store's server is gone.
 
@@ -275,7 +287,7 @@ def takeovers(history: History, found: Sequence[Body]) -> list[tuple[Body, Body,
                 and before.since_ns <= fault.since_ns <= after.since_ns
             ]
             stalled = [
-                max(fault.since_ns, before.until_ns) if fault.arrives else fault.since_ns
+                max(fault.stalled_ns, before.until_ns) if fault.arrives else fault.stalled_ns
                 for fault in causes
             ]
             # Who is frozen or cut off too cannot take over, so that the bound says nothing.

@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = ["Case", "Player", "Result", "play_all"]
 _HOUR_MS = 3_600_000
 _LEAD_MS = 3_500
 _STARTS_MAX = 3
+_THREADS_EACH = 16
 _OPTIONS = {
     "heartbeat": HEARTBEAT_MS / 1_000,
     "lease": LEASE_MS / 1_000,
@@ -280,6 +282,9 @@ async def play_all(
     Play cases, so many at a time, and say of each when it is done.
     """
     gate = asyncio.Semaphore(at_once)
+    # What waits for a server or a process blocks a thread; by default two cores have six for all of it.
+    threads = ThreadPoolExecutor(_THREADS_EACH * at_once, thread_name_prefix="chaos")
+    asyncio.get_running_loop().set_default_executor(threads)
     async with Player() as player:
 
         async def play(case: Case) -> Result:

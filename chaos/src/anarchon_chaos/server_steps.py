@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from anarchon_chaos.evidence import now_ns
 from anarchon_chaos.history import BACK, Fault
-from anarchon_chaos.stage import Stage, wall_ms
+from anarchon_chaos.stage import SlowStartError, Stage, wall_ms
 from anarchon_chaos.steps import Step
 
 __all__ = ["CountCalls", "FailOver", "FallBehind", "FreezeServer", "KillServer", "StepStoreClock"]
@@ -34,11 +34,11 @@ class CountCalls:
         await stage.count(self.when)
 
 
-async def _count_those_back(stage: Stage) -> None:
+async def _count_those_back(stage: Stage, since_ns: int) -> None:
     # What waits in the connections of a frozen server reaches it now, so that the counter has begun before.
     if stage.store.calls is not None:
         await asyncio.sleep(1)  # What comes in a second is what is counted, so that it has to pass.
-        await stage.count(BACK)
+        await stage.count(BACK, since_ns=since_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +75,20 @@ class KillServer:
                 knocks={name: count - before.get(name, 0) for name, count in after.items()},
             )
         )
-        await _count_those_back(stage)
+        await _count_those_back(stage, lost_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeServer:
     """
     Stop the store's server (SIGSTOP) for a while: connections stay, and are silent.
+
+    Args:
+        ms_max: More than this is not the fault that was meant.
     """
 
     ms: int
+    ms_max: int | None = None
 
     async def play(self, stage: Stage) -> None:
         """
@@ -98,8 +102,12 @@ class FreezeServer:
         since_ns = now_ns()
         await asyncio.to_thread(server.freeze)
         await stage.probe_while(names[:1], self.ms)
+        thawed_ns = now_ns()
         await asyncio.to_thread(server.thaw)
         until_ns = now_ns()
+        took_ms = (until_ns - since_ns) // 1_000_000
+        if self.ms_max is not None and took_ms > self.ms_max:
+            raise SlowStartError(f"the server was frozen for {took_ms} ms, not {self.ms}")
         bites = sum(stage.wires[name].bites for name in names) - before
         stage.note(
             Fault(
@@ -110,7 +118,7 @@ class FreezeServer:
                 bites=bites,
             )
         )
-        await _count_those_back(stage)
+        await _count_those_back(stage, thawed_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,8 @@ def wall_ms() -> int:
 
 class SlowStartError(ChaosError):
     """
-    The machine was so busy that the scenario's slot had passed before its instances had started.
+    The machine was so busy that the scenario's slot had passed before its instances had started, or that a fault which
+    is to be short became a long one.
     """
 
 
@@ -254,12 +255,17 @@ class Stage:
         """
         self.faults.append(fault)
 
-    async def count(self, when: str) -> None:
+    async def count(self, when: str, *, since_ns: int | None = None) -> None:
         """
         Write down how many calls have reached the store since its counter began anew, where it has one.
+
+        Args:
+            since_ns: When calls could reach it again, where those of a second are meant.
         """
         if self.store.calls is not None:
-            self.counts.append(Count(when=when, calls=await self.store.calls.read()))
+            calls = await self.store.calls.read()
+            ms = 1_000 if since_ns is None else (now_ns() - since_ns) // 1_000_000
+            self.counts.append(Count(when=when, calls=calls, ms=ms))
 
     async def count_from_now(self) -> None:
         """

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _MS = 1_000_000
+_LOCKED_MS_MAX = 300
 
 
 class Step(Protocol):
@@ -147,11 +148,13 @@ class Freeze:
         (name,) = stage.resolve(self.who)
         worker = stage.workers[name]
         lock: sqlite3.Connection | None = await asyncio.to_thread(stage.store.lock)
+        locked_ns = now_ns()
         try:
             since_ns = await worker.freeze()
         finally:
             if lock is not None:
                 lock.close()
+                _note_lock(stage, locked_ns)
         # Whoever stands still writes nothing.
         stage.look()
         before = sum(mark.pid == worker.pid for mark in stage.marks)
@@ -166,6 +169,24 @@ class Freeze:
                 since_ns=since_ns,
                 until_ns=until_ns,
                 bites=int(silent),
+            )
+        )
+
+
+def _note_lock(stage: Stage, since_ns: int) -> None:
+    """
+    Write down that a file was locked by the stage for long: on a busy machine that is a fault of the store too.
+    """
+    until_ns = now_ns()
+    if until_ns - since_ns > _LOCKED_MS_MAX * _MS:
+        stage.note(
+            Fault(
+                kind="file locked",
+                target="store",
+                since_ns=since_ns,
+                until_ns=until_ns,
+                bites=1,
+                stalls=False,
             )
         )
 
@@ -189,10 +210,11 @@ class Cut:
         Spoil the wires, look whether they are, and heal them.
         """
         names = stage.resolve(self.who)
-        since = {}
+        since, sure = {}, {}
         for name in names:
             since[name] = now_ns()
             await stage.wires[name].spoil(self.kind)
+            sure[name] = now_ns()
         before = {name: stage.wires[name].bites for name in names}
         await stage.probe_while(names, self.ms)
         for name in names:
@@ -203,6 +225,7 @@ class Cut:
                     kind=kind,
                     target=name,
                     since_ns=since[name],
+                    sure_ns=sure[name],
                     until_ns=now_ns(),
                     bites=stage.wires[name].bites - before[name],
                     stalls=self.stalls,

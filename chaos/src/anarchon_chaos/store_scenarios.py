@@ -53,14 +53,16 @@ def _server_killed(name: str, down_ms: int, *, knocks_max: int, bounded: bool) -
     )
 
 
-def _server_frozen(name: str, ms: int, expect: Expectation, *, bounded: bool) -> Scenario:
+def _server_frozen(
+    name: str, ms: int, expect: Expectation, *, ms_max: int | None = None, bounded: bool
+) -> Scenario:
     return Scenario(
         name=name,
         says="as a cut, for all at once; everybody comes back by themselves",
         needs=_NETWORK,
         loads=(*TICKS, Load(name="long", count=3, work_ms=(6_000, 300))),
         instances=ALIKE,
-        steps=(AwaitSlot(ms=1_500), FreezeServer(ms=ms), Pause(ms=4_000)),
+        steps=(AwaitSlot(ms=1_500), FreezeServer(ms=ms, ms_max=ms_max), Pause(ms=4_000)),
         expect=expect,
         place="own",
         counts=True,
@@ -86,6 +88,7 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
         Expectation(
             complete=False, attempts_max=1, settle_ms=6_000, calls_back_max=_CALLS_BACK_MAX
         ),
+        ms_max=LEASE_MS // 2,
         bounded=False,
     ),
     _server_frozen(
