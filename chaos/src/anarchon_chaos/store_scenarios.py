@@ -7,7 +7,16 @@ from __future__ import annotations
 from anarchon_chaos.history import Expectation
 from anarchon_chaos.mixing import RandomFaults
 from anarchon_chaos.refusing import Refuse
-from anarchon_chaos.scenario import ALIKE, LEASE_MS, PAST_LEASE_MS, TICKS, Instance, Load, Scenario
+from anarchon_chaos.scenario import (
+    ALIKE,
+    HEARTBEAT_MS,
+    LEASE_MS,
+    PAST_LEASE_MS,
+    TICKS,
+    Instance,
+    Load,
+    Scenario,
+)
 from anarchon_chaos.server_steps import (
     FailOver,
     FallBehind,
@@ -88,7 +97,7 @@ STORE_SCENARIOS: tuple[Scenario, ...] = (
         Expectation(
             complete=False, attempts_max=1, settle_ms=6_000, calls_back_max=_CALLS_BACK_MAX
         ),
-        ms_max=LEASE_MS // 2,
+        ms_max=LEASE_MS - HEARTBEAT_MS,  # Who has renewed a heartbeat ago has as much left.
         bounded=False,
     ),
     _server_frozen(
