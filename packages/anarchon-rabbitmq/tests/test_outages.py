@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TypeVar
 
 import aio_pika
@@ -240,10 +241,11 @@ def test_a_broker_that_is_killed_forgets_no_claim(
             await broker.restart()
             again = await until_it_works(backend, ask("job", now_ms + 200))
             async with opened(broker.url) as late:
-                strangers = await late.claim(
-                    [ask("job", request.slot) for request in requests], timeout_ms=TIMEOUT_MS
-                )
-                owner = await late.claim(requests, timeout_ms=TIMEOUT_MS)
+                others = [ask("job", request.slot) for request in requests]
+                strangers, owner = [
+                    await until_answered(partial(late.claim, each, timeout_ms=TIMEOUT_MS))
+                    for each in (others, requests)
+                ]
 
         assert [Verdict.WON] * 200 == [answer.verdict for answer in before]  # type: ignore[union-attr]  # or it fails
         assert Verdict.WON == again
