@@ -116,7 +116,6 @@ def told_lost(history: History, found: Sequence[Body], job: str, slot: int) -> b
     """
     return any(
         body.run == (job, slot)
-        and forgettable(history, body)
         and any(
             told.type == "lost"
             and told.pid == body.pid
