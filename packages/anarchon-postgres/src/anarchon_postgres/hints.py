@@ -20,7 +20,8 @@ __all__ = ["Hints", "Offer"]
 
 logger = logging.getLogger("anarchon")
 
-_PROBE_TIMEOUT_S = 1.0
+_PROBE_PART = 0.75
+_ARRIVE_TIMEOUT_S = 2.0
 _LOOK_TIMEOUT_MS = 5_000
 _PAUSE_S = 1.0
 # Jobs that end in the same instant are told together.
@@ -86,17 +87,19 @@ class Hints:
         Args:
             notify: Sends a payload on a channel, from another connection.
 
-            timeout_ms: How long all of it may take.
+            timeout_ms: How long whoever opens the backend still has; a part of it is left for that.
         """
 
         async def pid(session: Session) -> str:
             return f"probe {session.connection.get_server_pid()}"
 
         try:
-            async with asyncio.timeout(min(_PROBE_TIMEOUT_S, timeout_ms / 2_000)):
+            # To connect may take its time on a busy machine, and says nothing of what arrives afterwards.
+            async with asyncio.timeout(_PROBE_PART * timeout_ms / 1_000):
                 self._probe = await self._line.run(pid, timeout_ms=timeout_ms)
                 await notify(self._probe_channel, self._probe)
-                await self._proven.wait()
+                async with asyncio.timeout(_ARRIVE_TIMEOUT_S):
+                    await self._proven.wait()
         except (TimeoutError, BackendError) as error:
             await self._line.close()
             logger.warning(
