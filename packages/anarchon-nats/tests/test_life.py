@@ -5,6 +5,7 @@ A connection that is cut or silent, a server that is frozen or killed: every cal
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
+from nats.aio.client import Client
 
 import anarchon_testbed as testbed
 from anarchon import RunContext, Scheduler
@@ -63,6 +65,26 @@ async def answered(call: Callable[[], Awaitable[T]]) -> T:
         except StoreUnavailableError:
             await asyncio.sleep(0.05)  # The pause between two tries.
     raise TimeoutError("no answer in any try")
+
+
+def test_an_open_that_was_cancelled_leaves_no_connection(url: str, prefix: str) -> None:
+    """
+    Also where its connection was made in the same pass of the loop, and nobody had taken it over yet.
+    """
+
+    async def scenario() -> list[Client]:
+        for number in range(240):
+            backend = NatsBackend(url, prefix=prefix)
+            opening = asyncio.ensure_future(backend.open(timeout_ms=TIMEOUT_MS))
+            for _ in range(number % 30):
+                await asyncio.sleep(0)  # A connection takes about a dozen passes.
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            await backend.close()
+        gc.collect()
+        return [each for each in gc.get_objects() if isinstance(each, Client) and each.is_connected]
+
+    assert [] == asyncio.run(scenario())
 
 
 def test_a_silent_server_is_unknown_by_the_deadline(url: str, opened: Opened, ask: Ask) -> None:

@@ -106,11 +106,14 @@ class Wire:
         End the calls in flight, and the connection.
         """
         self._closed = True
+        line = self._line
         if self._connecting is not None:
             self._connecting.cancel()
-            await asyncio.gather(self._connecting, return_exceptions=True)
-        if self._line is not None:
-            await self._line.close(StoreUnavailableError(_CLOSED))
+            (made,) = await asyncio.gather(self._connecting, return_exceptions=True)
+            # Where it had ended already gather() comes back at once, before _made() was called.
+            line = made if isinstance(made, Line) else line
+        if line is not None:
+            await line.close(StoreUnavailableError(_CLOSED))
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _connect(self) -> Line:
