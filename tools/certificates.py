@@ -8,18 +8,22 @@ registers. Name distributions to renew only theirs.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+
+import anarchon_testbed as testbed
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "backends"
 GROUP = "anarchon.conformance"
 CORE = "anarchon"
+OLDEST_REDIS = "7.0"
 
 
 def profiles() -> dict[str, list[EntryPoint]]:
@@ -34,7 +38,20 @@ def profiles() -> dict[str, list[EntryPoint]]:
     return dict(found)
 
 
-def section(profile: str) -> tuple[bool, str]:
+def oldest(distribution: str) -> Iterator[tuple[str, bool, str]]:
+    """
+    Run the kit on the oldest server that is supported, where no profile of a distribution's does.
+    """
+    if distribution != "anarchon-redis":
+        return
+    with testbed.redis(OLDEST_REDIS) as server:
+        for profile in ("redis-lease", "redis-script", "redis-stream-id"):
+            conforms, text = section(profile, ANARCHON_TEST_REDIS_URL=server.url)
+            name = f"{profile} on Redis {OLDEST_REDIS}"
+            yield name, conforms, text.replace(f"## {profile}\n", f"## {name}\n", 1)
+
+
+def section(profile: str, **environment: str) -> tuple[bool, str]:
     """
     Run the kit on one profile; say whether it conforms, and what its certificate says.
     """
@@ -45,6 +62,7 @@ def section(profile: str) -> tuple[bool, str]:
                 *(sys.executable, "-m", "anarchon_conformance"),
                 *(f"--anarchon-backend={profile}", f"--anarchon-report={report}"),
             ],
+            env=os.environ | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -78,15 +96,16 @@ def main() -> int:
     for distribution, points in profiles().items():
         if wanted and distribution not in wanted:
             continue
-        told = [section(point.name) for point in points]
-        names = [point.name for point in points]
-        bad = [name for name, (conforms, _) in zip(names, told, strict=True) if not conforms]
+        told = [(point.name, *section(point.name)) for point in points]
+        told += oldest(distribution)
+        names = [name for name, _, _ in told]
+        bad = [name for name, conforms, _ in told if not conforms]
         print(f"{distribution}: {', '.join(names)}; failed: {', '.join(bad) or 'none'}", flush=True)
         failed += bad
         if not bad:
             store = distribution.removeprefix("anarchon-")
             target = PAGES / f"{store}-certificate.md"
-            target.write_text(page(distribution, [text for _, text in told]), "utf-8")
+            target.write_text(page(distribution, [text for _, _, text in told]), "utf-8")
     return 1 if failed else 0
 
 
