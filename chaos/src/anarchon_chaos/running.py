@@ -125,7 +125,8 @@ class Player:
                     trouble = f"{type(error).__name__}: {error}"
                     break
                 else:
-                    findings = judge(history)
+                    # Twenty minutes take seconds to judge, in which the other stages have to go on.
+                    findings = await asyncio.to_thread(judge, history)
                     if findings and case.keep is not None:
                         _keep(Path(name), case.keep / case.name, history)
                     return Result(case=case, history=history, findings=findings)
