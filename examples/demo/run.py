@@ -89,14 +89,14 @@ async def show(fleet: Fleet, folder: Path) -> Story:
         f"report of {clock_of(slot)}: {killed} won and works for 6 s."
         f" {' and '.join(others)} lost: as backups they watch its lease."
     )
-    await asyncio.sleep(1.5)  # For the reader: two slots go by.
+    await _two_ticks(fleet, first)
     await fleet.quiet()
     killed_ms = fleet.signal(killed, signal.SIGKILL)
     say(f"Killed {killed} with SIGKILL in the middle of the report. Its lease of 3 s runs out now.")
     second = await fleet.seen(lambda told: _begins(told, 2, at_least=slot))
     stopped = second["instance"]
     say(f"{stopped} runs attempt 2, {(second['at_ms'] - killed_ms) / 1_000:.1f} s after the kill.")
-    await asyncio.sleep(1.5)  # For the reader: two slots go by.
+    await _two_ticks(fleet, second)
     await fleet.quiet()
     fleet.signal(stopped, signal.SIGTERM)
     say(f"Asked {stopped} to stop with SIGTERM, in the middle of attempt 2.")
@@ -214,6 +214,18 @@ def main() -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("The demo was interrupted.", file=sys.stderr)
         return 130
+
+
+async def _two_ticks(fleet: Fleet, since: Told) -> None:
+    """
+    Let two slots of the one-second job go by, for whoever reads along.
+    """
+    await fleet.seen(
+        lambda told: (
+            (told["type"], told.get("job")) == ("finish", "tick")
+            and told["slot"] > since["at_ms"] + 1_000
+        )
+    )
 
 
 def _begins(told: Told, attempt: int, *, at_least: int) -> bool:

@@ -7,14 +7,15 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from nats.aio.client import Client
+from store_fixtures import until_answered
 
 import anarchon_testbed as testbed
 from anarchon import RunContext, Scheduler
@@ -30,8 +31,6 @@ pytestmark = pytest.mark.slow
 
 TIMEOUT_MS = 10_000
 SHORT_MS = 300
-
-T = TypeVar("T")
 
 Opened = Callable[..., AbstractAsyncContextManager[NatsBackend]]
 Ask = Callable[..., ClaimRequest]
@@ -53,18 +52,6 @@ async def verdict(backend: NatsBackend, claim: ClaimRequest) -> Verdict:
     (answer,) = await backend.claim([claim], timeout_ms=TIMEOUT_MS)
     assert not isinstance(answer, BackendError)
     return answer.verdict
-
-
-async def answered(call: Callable[[], Awaitable[T]]) -> T:
-    """
-    Ask as a scheduler does, until there is an answer: what was done to a server may reach a connection later.
-    """
-    for _ in range(200):
-        try:
-            return await call()
-        except StoreUnavailableError:
-            await asyncio.sleep(0.05)  # The pause between two tries.
-    raise TimeoutError("no answer in any try")
 
 
 def test_an_open_that_was_cancelled_leaves_no_connection(url: str, prefix: str) -> None:
@@ -119,7 +106,7 @@ def test_a_silent_server_is_unknown_by_the_deadline(url: str, opened: Opened, as
                 words.append(str(raised.value))
             relay.fall_silent(silent=False)
             told += [await verdict(other, ask("lost", slot))]
-            told += [await answered(partial(verdict, backend, each)) for each in (lost, won)]
+            told += [await until_answered(partial(verdict, backend, each)) for each in (lost, won)]
             return words, spent, told
 
     words, spent, told = asyncio.run(scenario())
@@ -143,7 +130,7 @@ def test_a_frozen_server_is_unknown_and_goes_on(opened: Opened, ask: Ask) -> Non
                     await backend.claim([claim], timeout_ms=SHORT_MS)
             finally:
                 server.thaw()
-            first = await answered(partial(verdict, backend, claim))
+            first = await until_answered(partial(verdict, backend, claim))
             return [first, await verdict(backend, ask("job", claim.slot))]
 
     with testbed.nats(own=True) as server:
@@ -167,7 +154,7 @@ def test_claims_outlive_the_server(opened: Opened, ask: Ask, end: End) -> None:
             with pytest.raises(StoreUnavailableError):
                 await backend.claim(claims[:1], timeout_ms=SHORT_MS)
             await server.start()
-            own = await answered(partial(backend.claim, claims, timeout_ms=TIMEOUT_MS))
+            own = await until_answered(partial(backend.claim, claims, timeout_ms=TIMEOUT_MS))
             strangers = [ask(each.job, slot) for each in claims]
             others = await backend.claim(strangers, timeout_ms=TIMEOUT_MS)
             records = await backend.history(None, limit=500, timeout_ms=TIMEOUT_MS)
@@ -244,7 +231,7 @@ def test_a_connection_that_ends_with_much_to_send_ends_its_calls(opened: Opened,
             await server.kill()
             (ended,) = await asyncio.wait_for(asyncio.gather(call, return_exceptions=True), 60)
             await server.start()
-            return ended, await answered(partial(verdict, backend, ask("after", slot)))
+            return ended, await until_answered(partial(verdict, backend, ask("after", slot)))
 
     with testbed.nats(own=True) as server:
         ended, after = asyncio.run(scenario(server))

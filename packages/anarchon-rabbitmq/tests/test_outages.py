@@ -10,10 +10,10 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TypeVar
 
 import aio_pika
 import pytest
+from store_fixtures import until_answered
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimAnswer, ClaimRequest, Verdict
@@ -26,8 +26,6 @@ pytestmark = pytest.mark.slow
 
 TIMEOUT_MS = 30_000
 SHORT_MS = 1_000
-
-T = TypeVar("T")
 
 Ask = Callable[..., ClaimRequest]
 Opened = Callable[..., AbstractAsyncContextManager[RabbitMQBackend]]
@@ -51,20 +49,6 @@ async def unknown(call: Awaitable[object]) -> bool:
     with pytest.raises(StoreUnavailableError):
         await asyncio.wait_for(call, TIMEOUT_MS / 1_000)
     return True
-
-
-async def until_answered(call: Callable[[], Awaitable[T]]) -> T:
-    """
-    Ask as a scheduler does: again, until there is an answer.
-
-    What disturbs a broker may reach a connection long after whoever caused it was told that it is done.
-    """
-    for _ in range(200):
-        try:
-            return await call()
-        except StoreUnavailableError:
-            await asyncio.sleep(0.05)  # As a scheduler does: a broker takes a moment to come back.
-    raise TimeoutError("no answer in any try")
 
 
 async def until_it_works(backend: RabbitMQBackend, request: ClaimRequest) -> Verdict:

@@ -12,18 +12,17 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import aio_pika
 import pytest
-from store_fixtures import line, tell
+from store_fixtures import line, tell, until_answered
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, Verdict
-from anarchon.errors import StoreUnavailableError
 from anarchon_rabbitmq import RabbitMQBackend
 
 SOAK = bool(os.environ.get("ANARCHON_SOAK"))
@@ -44,8 +43,6 @@ LATE_MS_MAX = 5_000
 """
 How long after its deadline, by a timer of the same process, a claim may end on a machine that is busy.
 """
-
-T = TypeVar("T")
 
 Started = Callable[..., subprocess.Popen[str]]
 
@@ -137,18 +134,6 @@ async def claims_go_on(url: str, prefix: str, job: str) -> list[Verdict]:
         verdicts.append(answer.verdict)  # type: ignore[union-attr]  # An error has no verdict, and fails the test.
         await backend.close()
     return verdicts
-
-
-async def until_answered(call: Callable[[], Awaitable[T]]) -> T:
-    """
-    Ask as a scheduler does: a node that returns has no copy of the stream at first, and drops who is connected.
-    """
-    for _ in range(200):
-        try:
-            return await call()
-        except StoreUnavailableError:
-            await asyncio.sleep(0.1)  # The pause between two tries.
-    raise TimeoutError("no answer in any try")
 
 
 @pytest.mark.parametrize("version", CLUSTERS)

@@ -161,9 +161,7 @@ class Bodies:
         duration_s = self._duration_s(job, dice)
         fate = dice.random() * 100
         if dice.random() < 0.5:
-            time.sleep(
-                duration_s
-            )  # On virtual time: the kernel stands in for it, and nothing waits.
+            time.sleep(duration_s)  # On virtual time: the kernel stands in, and nothing waits.
         elif ctx.stopping.wait_blocking(duration_s):
             self._fired("handler: heard stopping in a thread")
         self._end(job, ctx, fate)

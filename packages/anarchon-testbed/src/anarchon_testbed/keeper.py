@@ -33,6 +33,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PARENT_CHECK_MS = 1000
 _END_MS_MAX = 60_000
+_LOOK_MS = 20
 
 
 def tree(root: int) -> list[int]:
@@ -180,7 +181,8 @@ class Keeper:
             if time.monotonic_ns() // 1_000_000 > end_ms:
                 raise TimeoutError(f"processes {pids} do not end")
             if pids == tree(os.getpid()):
-                time.sleep(0.002)  # The kernel takes a moment to end a process.
+                # The end of a child says so here; that of a grandchild is its parent's to hear.
+                select.select([self.wakeup], [], [], _LOOK_MS / 1000)
         self._reap()
 
     def wait(self, *, ms: int) -> None:

@@ -10,7 +10,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from typing import Any, Protocol, TypeVar
@@ -19,6 +19,7 @@ import pytest
 
 from anarchon import Scheduler
 from anarchon.backend import Backend, ClaimRequest
+from anarchon.errors import StoreUnavailableError
 
 __all__ = [
     "OUTAGE_SHARE_MAX",
@@ -29,6 +30,7 @@ __all__ = [
     "prefix",
     "started",
     "tell",
+    "until_answered",
 ]
 
 OUTAGE_SHARE_MAX = 0.02
@@ -36,10 +38,13 @@ OUTAGE_SHARE_MAX = 0.02
 How much of a core an instance may use while its server is down, as the docs say.
 """
 
+_TRIES_MAX = 200
+_PAUSE_S = 0.1
 _OUTAGE_WINDOW_S = 5.0
 _OUTAGE_JOBS = 20
 
 _Opened = TypeVar("_Opened", bound=Backend)
+_Answer = TypeVar("_Answer")
 
 
 class Server(Protocol):
@@ -138,6 +143,22 @@ def asker(**defaults: Any) -> Callable[..., ClaimRequest]:
         return ClaimRequest(job=job, slot=slot, **given)
 
     return ask
+
+
+async def until_answered(call: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    """
+    Ask as a scheduler does: again, until there is an answer.
+
+    What disturbs a server may reach a connection long after whoever caused it was told that it is done.
+    """
+    for _ in range(_TRIES_MAX):
+        try:
+            return await call()
+        except StoreUnavailableError:
+            await asyncio.sleep(
+                _PAUSE_S
+            )  # The pause between two tries: a server tells nobody that it is back.
+    raise TimeoutError("no answer in any try")
 
 
 async def cost_of_an_outage(server: Server, backend: Backend) -> float:
