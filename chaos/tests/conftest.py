@@ -9,13 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from forging import MS, SLOT
 
 from anarchon import Reason, RunRecord, Status
 from anarchon_chaos.evidence import Mark, Told
 from anarchon_chaos.history import Exit, Expectation, Fault, History
-
-MS = 1_000_000
-SLOT = 1_000_000
 
 
 def forged_mark(

@@ -4,41 +4,22 @@ The checker is checked: a sound history passes, and each rule has histories that
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forging import MS, SLOT, Forge, ForgeFault, ForgeMark, ForgeRecord, ForgeTold, broken
 
-from anarchon import RunRecord, Status
-from anarchon_chaos.checker import RULES, Finding, judge
-from anarchon_chaos.evidence import Mark, Told
+from anarchon import Status
+from anarchon_chaos.checker import RULES, judge
 from anarchon_chaos.history import (
     BACK,
     Count,
     Exit,
     Expectation,
-    Fault,
-    History,
     bodies,
     overlaps,
     takeovers,
 )
-
-MS = 1_000_000
-SLOT = 1_000_000
-
-Forge = Callable[..., History]
-ForgeMark = Callable[..., Mark]
-ForgeRecord = Callable[..., RunRecord]
-ForgeFault = Callable[..., Fault]
-ForgeTold = Callable[..., Told]
-
-
-def broken(found: list[Finding]) -> set[str]:
-    """
-    Name the rules that a history breaks.
-    """
-    return {finding.rule for finding in found}
 
 
 def test_a_sound_history_passes(history: Forge) -> None:

@@ -4,30 +4,12 @@ Each excuse of the checker has forged histories on both of its sides: what it co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from forging import MS, SLOT, Forge, ForgeFault, ForgeMark, ForgeRecord, ForgeTold, broken
 
-from anarchon import RunRecord, Status
-from anarchon_chaos.checker import Finding, judge
-from anarchon_chaos.evidence import Mark, Told
-from anarchon_chaos.history import Expectation, Fault, History
-
-MS = 1_000_000
-SLOT = 1_000_000
-
-Forge = Callable[..., History]
-ForgeMark = Callable[..., Mark]
-ForgeRecord = Callable[..., RunRecord]
-ForgeTold = Callable[..., Told]
-ForgeFault = Callable[..., Fault]
-
-
-def broken(found: list[Finding]) -> set[str]:
-    """
-    Name the rules that a history breaks.
-    """
-    return {finding.rule for finding in found}
+from anarchon import Status
+from anarchon_chaos.checker import judge
+from anarchon_chaos.history import Expectation, Fault
 
 
 def test_a_run_that_is_left_running_is_not_accounted_for(

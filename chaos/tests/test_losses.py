@@ -8,28 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from forging import MS, SLOT, Forge, ForgeFault, ForgeMark, ForgeRecord, ForgeTold, broken
 
-from anarchon import RunRecord, Status
-from anarchon_chaos.checker import Finding, judge
-from anarchon_chaos.evidence import Mark, Told
+from anarchon import Status
+from anarchon_chaos.checker import judge
+from anarchon_chaos.evidence import Mark
 from anarchon_chaos.excuses import started_again
-from anarchon_chaos.history import Expectation, Fault, History, bodies
-
-MS = 1_000_000
-SLOT = 1_000_000
-
-Forge = Callable[..., History]
-ForgeMark = Callable[..., Mark]
-ForgeRecord = Callable[..., RunRecord]
-ForgeTold = Callable[..., Told]
-ForgeFault = Callable[..., Fault]
-
-
-def broken(found: list[Finding]) -> set[str]:
-    """
-    Name the rules that a history breaks.
-    """
-    return {finding.rule for finding in found}
+from anarchon_chaos.history import Expectation, bodies
 
 
 @pytest.fixture
