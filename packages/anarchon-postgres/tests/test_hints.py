@@ -8,16 +8,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
 import anarchon_testbed as testbed
 from anarchon.backend import ClaimRequest, ReleaseRequest
 from anarchon_postgres import PostgresBackend
+from anarchon_postgres.driver import connect
 from anarchon_postgres.hints import Hints
 from anarchon_postgres.session import Session
 
 TIMEOUT_MS = 20_000
+SLOW_S = 1.5
 
 Ask = Callable[..., ClaimRequest]
 Opened = Callable[..., AbstractAsyncContextManager[PostgresBackend]]
@@ -125,6 +128,22 @@ def test_hints_through_a_pooler_are_tried_where_they_are_named(
 
     assert not asyncio.run(scenario())
     assert "no notification of another connection arrived (LISTEN was accepted)" in caplog.text
+
+
+def test_a_slow_connection_switches_no_hints_off(opened: Opened) -> None:
+    """
+    What connecting takes says nothing of what arrives over the connection afterwards.
+    """
+
+    async def slowly(dsn: str, **options: Any) -> Any:
+        await asyncio.sleep(SLOW_S)  # A connection that takes its time is what is tried.
+        return await connect(dsn, **options)
+
+    async def scenario() -> bool:
+        async with opened(connect=slowly) as backend:
+            return backend.capabilities.hints
+
+    assert asyncio.run(scenario())
 
 
 def test_a_watch_survives_its_connection(opened: Opened, ask: Ask) -> None:
